@@ -1,0 +1,3 @@
+"""Single home of the version number."""
+
+__version__ = "0.1.0"
