@@ -1,0 +1,266 @@
+r"""The design matrix, seen as chunks of rows in standardised coordinates.
+
+A *pass* is a map over chunks of rows and an ordered sum of the results. ``Design`` is
+the only place that knows whether ``X`` is dense or sparse, in which order and precision
+it is stored, and how many threads read it. Nothing here copies ``X``: a chunk is a view
+or a temporary of about a megabyte that stays in the cache for all the products of the
+pass, which makes a chunked pass cheaper than two plain products with the whole matrix.
+
+Coordinates
+-----------
+Solvers may work in the coordinates of the columns
+
+.. math:: \tilde x_{ij} = (x_{ij} - \mathrm{shift}_j) / \mathrm{scale}_j ,
+
+which turns badly scaled columns, and columns far from zero next to an intercept, into a
+well-conditioned problem *without touching the data*: with
+``params = (coef * scale, intercept + shift @ coef)`` the predictions are the same, and
+all sums over rows need only a rank-one correction,
+
+.. math:: \tilde X^\top d = (X^\top d - \mathrm{shift}\, 1^\top d) / \mathrm{scale}.
+
+The correction cancels digits when a shift is much larger than the spread of its column;
+such columns are shifted explicitly, chunk by chunk.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.utils.parallel import Parallel, delayed
+
+# Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
+# cost of a Python call is small against the work on them.
+_CHUNK_ENTRIES = 2**18
+_MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 8192
+# A span is what one task of the thread pool reads. Its size does not depend on the
+# number of threads, hence neither does the order of the additions.
+_SPAN_CHUNKS = 16
+# Ratio shift / scale from which the rank-one correction would lose more than half of
+# the digits that matter at a tight tolerance.
+_EXPLICIT_SHIFT_RATIO = 1e3
+
+
+def _chunk_rows(n_features: int) -> int:
+    rows = _CHUNK_ENTRIES // max(n_features, 1)
+    rows = min(max(rows, _MIN_CHUNK_ROWS), _MAX_CHUNK_ROWS)
+    return 1 << (rows.bit_length() - 1)
+
+
+class Design:
+    """Rows of ``X`` with an optional intercept, in standardised coordinates.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+        Read only, never copied.
+    fit_intercept : bool
+        Whether a column of ones stands behind the features.
+    shift, scale : ndarray of shape (n_features,), optional
+        Coordinates in which the solver works. Sparse data cannot be shifted.
+    n_jobs : int, optional
+        Threads of a pass, as in joblib. Results do not depend on it.
+    """
+
+    def __init__(self, X, *, fit_intercept=True, shift=None, scale=None, n_jobs=None):
+        self.X = X
+        self.is_sparse = sparse.issparse(X)
+        self.n_rows, self.n_features = X.shape
+        self.fit_intercept = fit_intercept
+        self.n_params = self.n_features + bool(fit_intercept)
+        self.shift = np.zeros(self.n_features) if shift is None else shift
+        self.scale = np.ones(self.n_features) if scale is None else scale
+        if self.is_sparse and self.shift.any():
+            raise ValueError("Sparse data cannot be shifted.")
+        if self.shift.any() and not fit_intercept:
+            raise ValueError("Columns can only be shifted next to an intercept.")
+        self.n_jobs = n_jobs
+        self.chunk_rows = _chunk_rows(self.n_features)
+        self._explicit = bool(
+            (np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any()
+        )
+
+    def standardized(self, shift=None, scale=None) -> "Design":
+        """Return the same rows in the coordinates given by ``shift`` and ``scale``."""
+        return Design(
+            self.X,
+            fit_intercept=self.fit_intercept,
+            shift=shift,
+            scale=scale,
+            n_jobs=self.n_jobs,
+        )
+
+    # ---- coordinates -----------------------------------------------------------
+
+    def to_user(self, params):
+        """Translate ``params`` into ``coef`` (n_features, n_outputs) and ``intercept``.
+
+        Returns
+        -------
+        coef : ndarray of shape (n_features, n_outputs)
+        intercept : ndarray of shape (n_outputs,)
+        """
+        coef = params[: self.n_features] / self.scale[:, None]
+        if not self.fit_intercept:
+            return coef, np.zeros(params.shape[1])
+        return coef, params[-1] - self.shift @ coef
+
+    def from_user(self, coef, intercept):
+        """Inverse of :meth:`to_user`."""
+        params = np.empty((self.n_params, coef.shape[1]))
+        params[: self.n_features] = coef * self.scale[:, None]
+        if self.fit_intercept:
+            params[-1] = intercept + self.shift @ coef
+        return params
+
+    def gradient_to_user(self, gradient):
+        """Gradient with respect to ``(coef, intercept)`` from that for ``params``."""
+        user_gradient = gradient.copy()
+        user_gradient[: self.n_features] *= self.scale[:, None]
+        if self.fit_intercept:
+            user_gradient[: self.n_features] += self.shift[:, None] * gradient[-1]
+        return user_gradient
+
+    # ---- chunks ----------------------------------------------------------------
+
+    def chunk(self, start: int, stop: int, *, explicit: bool = False):
+        """Rows ``start:stop`` in float64; standardised if ``explicit``.
+
+        Without ``explicit`` the rows are those of ``X`` and the caller accounts for
+        shift and scale by :meth:`effective_params` and :meth:`correct_sums`.
+        """
+        if self.is_sparse:
+            rows = self._sparse_chunk(start, stop)
+            return rows @ sparse.diags_array(1 / self.scale) if explicit else rows
+        rows = self.X[start:stop]
+        if explicit or self._explicit:
+            rows = np.subtract(rows, self.shift, dtype=np.float64)
+            rows /= self.scale
+            return rows
+        return rows.astype(np.float64, copy=False)
+
+    def _sparse_chunk(self, start, stop):
+        # Slicing a CSR matrix copies its entries; this view of three slices does not.
+        first, last = self.X.indptr[start], self.X.indptr[stop]
+        entries = self.X.data[first:last].astype(np.float64, copy=False)
+        indptr = self.X.indptr[start : stop + 1] - first
+        rows = sparse.csr_array(
+            (entries, self.X.indices[first:last], indptr),
+            shape=(stop - start, self.n_features),
+            copy=False,
+        )
+        rows.has_canonical_format = False
+        return rows
+
+    def effective_params(self, params):
+        """Coefficients and intercept to apply to the rows given by :meth:`chunk`."""
+        if self._explicit:
+            intercept = params[-1] if self.fit_intercept else 0.0
+            return params[: self.n_features], intercept
+        coef, intercept = self.to_user(params)
+        return coef, intercept
+
+    def correct_sums(self, sums, masses):
+        r"""Turn sums over rows given by :meth:`chunk` into standardised coordinates.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (..., n_features, n_outputs)
+            :math:`\sum_i d_i x_i` for some numbers :math:`d_i`; overwritten.
+        masses : ndarray of shape (..., n_outputs)
+            :math:`\sum_i d_i`.
+
+        Returns
+        -------
+        sums : ndarray of shape (..., n_params, n_outputs)
+        """
+        if not self._explicit:
+            if self.shift.any():
+                sums -= self.shift[:, None] * masses[..., None, :]
+            sums /= self.scale[:, None]
+        if not self.fit_intercept:
+            return sums
+        return np.concatenate([sums, masses[..., None, :]], axis=-2)
+
+    def take(self, indices, features=None, *, keep_sparse=False):
+        """Rows ``indices`` in standardised coordinates with the intercept column.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+        features : ndarray of int, optional
+            Columns wanted, ``n_features`` meaning the intercept; default all.
+        keep_sparse : bool
+            Return CSR for sparse data instead of a dense array.
+
+        Returns
+        -------
+        rows : ndarray or CSR array of shape (len(indices), n_columns)
+        """
+        if features is None:
+            features = np.arange(self.n_params)
+        columns = features[features < self.n_features]
+        rows = self.X[indices]
+        rows = rows if columns.size == self.n_features else rows[:, columns]
+        if self.is_sparse and keep_sparse:
+            rows = rows.astype(np.float64) @ sparse.diags_array(1 / self.scale[columns])
+            if columns.size == features.size:
+                return sparse.csr_array(rows)
+            ones = np.ones((rows.shape[0], 1))
+            return sparse.csr_array(sparse.hstack([rows, ones], format="csr"))
+        if self.is_sparse:
+            rows = rows.toarray()
+        taken = np.ones((rows.shape[0], features.size))
+        taken[:, features < self.n_features] = (
+            rows - self.shift[columns]
+        ) / self.scale[columns]
+        return taken
+
+    # ---- passes ----------------------------------------------------------------
+
+    def map_reduce(self, visit: Callable, *, explicit: bool = False):
+        """Sum ``visit(start, rows)`` over all chunks, always in the same order.
+
+        Parameters
+        ----------
+        visit : callable
+            Takes the index of the first row and the rows of a chunk (see
+            :meth:`chunk`), returns a tuple of arrays or floats to add up.
+        explicit : bool
+            Whether chunks come in standardised coordinates.
+
+        Returns
+        -------
+        totals : list
+        """
+        span_rows = _SPAN_CHUNKS * self.chunk_rows
+        spans = range(0, self.n_rows, span_rows)
+
+        def visit_span(first):
+            totals = None
+            last = min(first + span_rows, self.n_rows)
+            for start in range(first, last, self.chunk_rows):
+                stop = min(start + self.chunk_rows, last)
+                terms = visit(start, self.chunk(start, stop, explicit=explicit))
+                totals = _add(totals, terms)
+            return totals
+
+        if len(spans) > 1 and effective_n_jobs(self.n_jobs) > 1:
+            # Threads, whatever backend is configured: `visit` may write into arrays.
+            pool = Parallel(
+                n_jobs=self.n_jobs, require="sharedmem", return_as="generator"
+            )
+            partial_totals = pool(delayed(visit_span)(first) for first in spans)
+        else:
+            partial_totals = map(visit_span, spans)
+        totals = None
+        for partial in partial_totals:
+            totals = _add(totals, partial)
+        return totals
+
+
+def _add(totals, terms):
+    if totals is None:
+        return list(terms)
+    return [total + term for total, term in zip(totals, terms, strict=True)]

@@ -1,0 +1,165 @@
+r"""Stopping criteria, all judged on the full data.
+
+A criterion turns an evaluation into one scale-free number that is compared with the
+estimator's ``tol``, and into a duality gap where one is known.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from skcara.objective._problem import Evaluation, Problem
+
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Weighted mean and variance of the columns of ``X``."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def from_sums(cls, sums, squares, reference, total_weight):
+        """Build from weighted sums around a ``reference`` row."""
+        offset = sums / total_weight
+        variance = np.maximum(squares / total_weight - offset**2, 0.0)
+        # What is left of a constant column after the subtraction is rounding.
+        noise = 64 * _EPS * squares / total_weight
+        return cls(reference + offset, np.where(variance <= noise, 0.0, variance))
+
+
+class Criterion(Protocol):
+    """How an evaluation is compared with ``tol``."""
+
+    #: Whether the moments of the columns must be collected by the first pass.
+    needs_moments: bool
+
+    def measure(
+        self, problem: "Problem", evaluation: "Evaluation"
+    ) -> tuple[float, float | None]:
+        """Return the number to compare with ``tol`` and the duality gap, if known."""
+
+
+class KKTViolation:
+    """Largest violation of the optimality conditions, in the user's coordinates."""
+
+    needs_moments = False
+
+    def measure(self, problem, evaluation):
+        """Return the number to compare with ``tol``; no gap is known."""
+        return evaluation.optimality, None
+
+
+class ResidualCorrelation:
+    r"""Largest absolute correlation of the residual with a (centred) column.
+
+    Zero exactly at the least-squares solution and independent of all scales. Under
+    positivity, a column at zero counts only if increasing it would help.
+    """
+
+    needs_moments = True
+
+    def measure(self, problem, evaluation):
+        """Return the largest correlation; no gap is known."""
+        residual = _Residual(problem, evaluation)
+        if residual.is_rounding:
+            return 0.0, None
+        spread = np.sqrt(residual.column_square)
+        covariance = residual.covariance
+        params = evaluation.params[: len(covariance), 0]
+        at_bound = (params == 0) & problem.user_penalty.positive[: len(covariance), 0]
+        covariance = np.where(at_bound, np.maximum(covariance, 0.0), covariance)
+        # Below this the residual is dominated by the rounding of predictions.
+        size = max(np.sqrt(residual.square), np.sqrt(_EPS) * residual.target_size)
+        informative = spread > 0
+        correlation = np.abs(covariance[informative]) / (spread[informative] * size)
+        largest = float(correlation.max(initial=0.0))
+        return max(largest, abs(residual.mean) / size), None
+
+
+class DualGap:
+    r"""Duality gap of the elastic net, relative to the variance of the target.
+
+    With the residual :math:`r`, centred if there is an intercept, and
+    :math:`v = X^\top \mu r`, two points of the dual are at hand, and the better one
+    bounds the objective from below. For ``l2 > 0`` the residual itself, with
+
+    .. math::
+
+        D_1 = r^\top \mu y - \tfrac12 r^\top \mu r
+        - \sum_j (|v_j| - l1)_+^2 / (2\, l2) ,
+
+    and for ``l1 > 0`` the residual of the problem in which the L2 term is written as
+    rows :math:`\sqrt{l2}\, I` of the design, shrunk by
+    :math:`s = \min(1, l1 / \max_j |v_j - l2\, p_j|)` to be feasible,
+
+    .. math:: D_2 = s\, r^\top \mu y - \tfrac12 s^2 (r^\top \mu r + l2\, p^\top p).
+
+    Without any penalty no point but the exact solution has a finite gap, and the
+    correlation of the residual decides instead.
+    """
+
+    needs_moments = True
+
+    def measure(self, problem, evaluation):
+        """Return the relative gap and the gap."""
+        residual = _Residual(problem, evaluation)
+        n_features = problem.design.n_features
+        l1 = float(problem.user_penalty.l1[:n_features].max(initial=0.0))
+        l2 = float(problem.user_penalty.l2[:n_features].max(initial=0.0))
+        if l1 == 0 and l2 == 0:
+            stop_value, _ = ResidualCorrelation().measure(problem, evaluation)
+            return stop_value, np.nan
+        coef, _ = problem.design.to_user(evaluation.params)
+        gap = evaluation.objective - _dual_value(residual, coef[:, 0], l1, l2, problem)
+        # The gap is a difference of numbers of the size of the objective.
+        gap = max(gap, 0.0)
+        variance = residual.target_variance
+        rounding = 8 * _EPS * residual.target_size**2
+        return gap / max(variance, rounding, np.finfo(float).tiny), gap
+
+
+def _dual_value(residual, coef, l1, l2, problem):
+    correlation = residual.covariance
+    positive = problem.user_penalty.positive[: len(coef), 0]
+    # theta' mu y with y = r + X coef + intercept and a centred theta.
+    product = residual.square + coef @ correlation
+    values = []
+    if l2 > 0:
+        reach = np.where(positive, correlation, np.abs(correlation))
+        conjugate = np.sum(np.maximum(reach - l1, 0.0) ** 2) / (2 * l2)
+        values.append(product - 0.5 * residual.square - conjugate)
+    if l1 > 0:
+        shrunk = correlation - l2 * coef
+        largest = np.where(positive, shrunk, np.abs(shrunk)).max(initial=0.0)
+        shrink = l1 / largest if largest > l1 else 1.0
+        square = residual.square + l2 * (coef @ coef)
+        values.append(shrink * product - 0.5 * shrink**2 * square)
+    return max(values)
+
+
+class _Residual:
+    """Second moments of the residual, from the loss and its gradient alone."""
+
+    def __init__(self, problem, evaluation):
+        moments = problem.column_moments
+        gradient = problem.design.gradient_to_user(evaluation.gradient)[:, 0]
+        target_mean, variance, mean_square = problem.target_moments
+        self.target_size = np.sqrt(mean_square)
+        self.square = 2.0 * evaluation.loss
+        if problem.design.fit_intercept:
+            self.mean = -gradient[-1]
+            self.square = max(self.square - self.mean**2, 0.0)
+            self.covariance = -gradient[:-1] - moments.mean * self.mean
+            self.column_square = moments.variance
+            self.target_variance = variance
+        else:
+            self.mean = 0.0
+            self.covariance = -gradient
+            self.column_square = moments.variance + moments.mean**2
+            self.target_variance = mean_square
+        self.is_rounding = self.square <= (64 * _EPS * self.target_size) ** 2
