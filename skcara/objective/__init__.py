@@ -1,7 +1,12 @@
 """Losses, penalty and the full-data objective that every solver minimises."""
 
-from skcara.objective._criteria import Criterion, DualGap, KKTViolation
-from skcara.objective._criteria import ResidualCorrelation as ResidualCorrelation
+from skcara.objective._criteria import (
+    ColumnMoments,
+    Criterion,
+    DualGap,
+    KKTViolation,
+    ResidualCorrelation,
+)
 from skcara.objective._losses import (
     LogisticLoss,
     Loss,
@@ -12,6 +17,7 @@ from skcara.objective._penalty import SeparablePenalty
 from skcara.objective._problem import Evaluation, Groups, Problem
 
 __all__ = [
+    "ColumnMoments",
     "Criterion",
     "DualGap",
     "Evaluation",

@@ -148,7 +148,7 @@ class _Residual:
     def __init__(self, problem, evaluation):
         moments = problem.column_moments
         gradient = problem.design.gradient_to_user(evaluation.gradient)[:, 0]
-        target_mean, variance, mean_square = problem.target_moments
+        _, variance, mean_square = problem.target_moments
         self.target_size = np.sqrt(mean_square)
         self.square = 2.0 * evaluation.loss
         if problem.design.fit_intercept:

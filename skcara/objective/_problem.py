@@ -205,7 +205,8 @@ class Problem:
                 )
                 terms.append(sums.sum(axis=0))
             if want_moments:
-                terms += _moment_terms(self.design.X[start:stop], weights, reference)
+                raw = rows if self.design.is_sparse else self.design.X[start:stop]
+                terms += _moment_terms(raw, weights, reference)
             return terms
 
         loss, mass, gradient, *moments = self.design.map_reduce(visit)
