@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
+TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,12 @@ class Adapter:
         Losses that the rival minimises.
     settings : tuple of float
         Tolerances (or iteration budgets) from loose to tight.
-    is_compiled_at_first_call : bool
-        Just-in-time compilation: warmed up before the clock starts, with the price
-        reported in a column of its own.
     """
 
     name = ""
     library = "sklearn"
     losses = ()
     settings = TOLERANCES
-    is_compiled_at_first_call = False
 
     def skip(self, problem):
         """Reason why this rival does not solve the problem, or None."""
@@ -67,23 +63,28 @@ class Adapter:
             return f"{self.library} is not installed"
         if problem.loss not in self.losses:
             return f"no {problem.loss} loss"
-        return self.skip_penalty(problem)
+        return self._skip_penalty(problem)
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return None
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         """Unfitted estimator for one setting."""
         raise NotImplementedError
+
+    def _fit(self, problem, setting):
+        """Coefficients and intercept in the library's own shapes."""
+        estimator = self._make(problem, setting).fit(problem.X, problem.y)
+        return estimator.coef_, estimator.intercept_
 
     def solve(self, problem, setting):
         """Cold fit; the judge, not the library's warnings, decides about success."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            estimator = self.make(problem, setting).fit(problem.X, problem.y)
-        coef = np.asarray(estimator.coef_, dtype=float)
+            coef, intercept = self._fit(problem, setting)
+        coef = np.asarray(coef, dtype=float)
         coef = coef.reshape(problem.n_outputs, problem.n_features).T
-        intercept = np.asarray(estimator.intercept_, dtype=float)
+        intercept = np.asarray(intercept, dtype=float)
         return Solution(coef, np.broadcast_to(intercept, (problem.n_outputs,)))
 
 
@@ -96,10 +97,10 @@ class SklearnLogistic(Adapter):
         self.solver = solver
         self.name = f"sklearn {solver}"
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return "no L1 penalty" if problem.l1 else None
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from sklearn.linear_model import LogisticRegression
 
         return LogisticRegression(
@@ -119,13 +120,13 @@ class SklearnSaga(SklearnLogistic):
     def __init__(self):
         super().__init__("saga")
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return None if problem.l1 else "a slower choice than lbfgs without L1"
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         # A fixed number of epochs: its own criterion, the relative change of the
         # coefficients in an epoch, stops early at any useful tolerance.
-        estimator = super().make(problem, 1e-14)
+        estimator = super()._make(problem, 1e-14)
         return estimator.set_params(max_iter=setting, random_state=0)
 
 
@@ -138,14 +139,14 @@ class SklearnLasso(Adapter):
         self.precompute = precompute
         self.name = f"sklearn Lasso{' precompute' if precompute else ''}"
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         if not problem.l1:
             return "meant for L1"
         if self.precompute and sp.issparse(problem.X):
             return "no Gram matrix for sparse X"
         return None
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from sklearn.linear_model import ElasticNet
 
         return ElasticNet(
@@ -164,10 +165,10 @@ class SklearnLinearRegression(Adapter):
     losses = ("squared",)
     settings = (1e-6, 1e-14)
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return "no penalty" if problem.l1 or problem.l2 else None
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from sklearn.linear_model import LinearRegression
 
         return LinearRegression(tol=setting)
@@ -180,10 +181,10 @@ class SklearnRidge(Adapter):
     losses = ("squared",)
     settings = (1e-4,)
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return "no L1 penalty" if problem.l1 else None
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from sklearn.linear_model import Ridge
 
         return Ridge(alpha=problem.n_rows * problem.l2, solver="cholesky")
@@ -196,7 +197,7 @@ class Glum(Adapter):
     library = "glum"
     losses = ("logistic", "squared")
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from glum import GeneralizedLinearRegressor
 
         return GeneralizedLinearRegressor(
@@ -214,12 +215,11 @@ class Skglm(Adapter):
     name = "skglm"
     library = "skglm"
     losses = ("logistic", "squared")
-    is_compiled_at_first_call = True
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return None if problem.l1 else "meant for L1"
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         import skglm
 
         shared = {
@@ -242,27 +242,23 @@ class SkglmGram(Adapter):
     name = "skglm GramCD"
     library = "skglm"
     losses = ("squared",)
-    is_compiled_at_first_call = True
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         if not problem.l1:
             return "meant for L1"
         return "centring makes sparse X dense" if sp.issparse(problem.X) else None
 
-    def solve(self, problem, setting):
+    def _fit(self, problem, setting):
         from skglm.penalties import L1_plus_L2
         from skglm.solvers import GramCD
 
         column_means, target_mean = problem.X.mean(axis=0), problem.y.mean()
         penalty = L1_plus_L2(problem.l1 + problem.l2, problem.l1_ratio)
-        solver = GramCD(
-            tol=setting, max_iter=100_000, use_acc=True, greedy_cd=False
-        )
+        solver = GramCD(tol=setting, max_iter=100_000, use_acc=True, greedy_cd=False)
         coef, *_ = solver.solve(
             problem.X - column_means, problem.y - target_mean, None, penalty
         )
-        intercept = target_mean - column_means @ coef
-        return Solution(coef[:, None], np.array([intercept]))
+        return coef, target_mean - column_means @ coef
 
 
 class Celer(Adapter):
@@ -272,10 +268,10 @@ class Celer(Adapter):
     library = "celer"
     losses = ("squared",)
 
-    def skip_penalty(self, problem):
+    def _skip_penalty(self, problem):
         return None if problem.l1 else "meant for L1"
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from celer import ElasticNet
 
         return ElasticNet(
@@ -289,7 +285,6 @@ class Skcara(Adapter):
     name = "skcara"
     library = "skcara"
     losses = ("logistic", "multinomial", "squared")
-    settings = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
 
     def __init__(self, **options):
         self.options = options
@@ -297,7 +292,7 @@ class Skcara(Adapter):
             values = ", ".join(f"{key}={value}" for key, value in options.items())
             self.name = f"skcara {values}"
 
-    def make(self, problem, setting):
+    def _make(self, problem, setting):
         from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 
         shared = {"tol": setting, "max_iter": 1000, "random_state": 0, **self.options}
@@ -326,4 +321,4 @@ ADAPTERS = (
     SkglmGram(),
     Celer(),
 )
-"""All rivals; scikit-learn's default for a problem is the first sklearn one that runs."""
+"""All rivals; scikit-learn's default is its first entry that does not skip."""

@@ -1,4 +1,4 @@
-r"""One judge for all solvers: objective, KKT violation and duality gap on the full data.
+r"""One judge for all solvers: objective, violation and duality gap on the full data.
 
 The judge shares no code with any solver. It reads the data by chunks of rows, keeps a
 few vectors of ``n_rows`` numbers, uses overflow-free formulas and adds the chunks with
@@ -12,8 +12,8 @@ lower bound
 
 The natural candidate is :math:`r_i = f_i'(x_i\beta + b^*)`, where :math:`b^*` minimises
 the loss over the intercept alone; for a pure L1 penalty it is scaled into the box
-:math:`|X^T r| / N \le l_1`. Without penalty the dual is a linear system that a candidate
-cannot satisfy exactly: the gap is then reported as NaN and the violation judges alone.
+:math:`|X^T r| / N \le l_1`. Without penalty the dual is a linear system that a
+candidate cannot satisfy exactly: the gap is then NaN and the violation judges alone.
 """
 
 import math
@@ -45,7 +45,7 @@ class Verdict:
     dual_gap: float
 
 
-class SquaredLoss:
+class _SquaredLoss:
     """f(z) = (z - y)^2 / 2."""
 
     @staticmethod
@@ -65,7 +65,7 @@ class SquaredLoss:
         return 0.5 * dual[:, 0] ** 2 + dual[:, 0] * y
 
 
-class LogisticLoss:
+class _LogisticLoss:
     """f(z) = log(1 + exp(z)) - y z, y in {0, 1}."""
 
     @staticmethod
@@ -89,7 +89,7 @@ class LogisticLoss:
         return xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)
 
 
-class MultinomialLoss:
+class _MultinomialLoss:
     """f(z) = logsumexp(z) - z_y, y in {0, 1, ...}."""
 
     @staticmethod
@@ -119,9 +119,9 @@ class MultinomialLoss:
 
 
 LOSSES = {
-    "squared": SquaredLoss,
-    "logistic": LogisticLoss,
-    "multinomial": MultinomialLoss,
+    "squared": _SquaredLoss,
+    "logistic": _LogisticLoss,
+    "multinomial": _MultinomialLoss,
 }
 
 
@@ -148,6 +148,7 @@ class Judge:
         return margin
 
     def mean_loss(self, margin):
+        """Mean loss of all rows."""
         y = self.problem.y
         total = math.fsum(
             self.loss.value(y[rows], margin[rows]).sum() for rows in self.chunks()
@@ -155,14 +156,16 @@ class Judge:
         return total / self.problem.n_rows
 
     def penalty(self, coef):
+        """L1 and L2 terms; the intercept is free."""
         l1, l2 = self.problem.l1, self.problem.l2
         return l1 * np.abs(coef).sum() + 0.5 * l2 * (coef**2).sum()
 
     def objective(self, coef, intercept):
+        """Mean loss plus penalty."""
         return self.mean_loss(self.margins(coef, intercept)) + self.penalty(coef)
 
     def loss_gradient(self, margin):
-        """Gradient of the mean loss: coefficients (n_features, n_outputs), intercept."""
+        """Gradient of the mean loss for coefficients and intercept."""
         problem = self.problem
         coef_part = np.zeros((problem.n_features, margin.shape[1]))
         intercept_part = np.zeros(margin.shape[1])

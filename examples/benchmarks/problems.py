@@ -6,8 +6,8 @@ Every problem is written in mean form, so that one judge serves all rivals::
 
 with an intercept that is never penalised. The adapters translate ``l1`` and ``l2``
 into the parameters of each library. Synthetic data come from a fixed seed; real data
-are read from ``.npz`` files in a folder that the user names, and a problem whose file is
-missing raises :class:`MissingData`, which the benchmarks report instead of hiding.
+are read from ``.npz`` files in a folder that the user names, and a problem without its
+file raises :class:`MissingDataError`, which the benchmarks report instead of hiding.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 CHUNK_ROWS = 16_384
 
 
-class MissingData(Exception):
+class MissingDataError(Exception):
     """The problem needs a real data file that is not in the data folder."""
 
 
@@ -50,14 +50,17 @@ class BenchProblem:
 
     @property
     def n_rows(self):
+        """Rows of X."""
         return self.X.shape[0]
 
     @property
     def n_features(self):
+        """Columns of X."""
         return self.X.shape[1]
 
     @property
     def n_outputs(self):
+        """Margins per row: the number of classes for the multinomial loss, else 1."""
         return int(self.y.max()) + 1 if self.loss == "multinomial" else 1
 
     @property
@@ -68,12 +71,13 @@ class BenchProblem:
 
     @property
     def l1_ratio(self):
+        """Share of the L1 term in the penalty."""
         total = self.l1 + self.l2
         return self.l1 / total if total else 0.0
 
 
 def correlated_gaussian(n_rows, n_features, rng, correlation=0.5):
-    """Unit-variance columns, neighbours correlated; filled by chunks to spare memory."""
+    """Unit-variance columns, neighbours correlated; filled by chunks."""
     X = np.empty((n_rows, n_features))
     innovation = np.sqrt(1.0 - correlation**2)
     for start in range(0, n_rows, CHUNK_ROWS):
@@ -144,7 +148,7 @@ def census_like(n_rows=300_000, n_columns=500, n_variables=40, *, seed=0):
     columns = np.empty((n_rows, n_variables), dtype=np.int32)
     first = 0
     for variable, size in enumerate(sizes):
-        frequency = 1.0 / np.arange(1, size + 1) ** 1.5
+        frequency = 1.0 / np.arange(1, size + 1) ** 2.5
         columns[:, variable] = first + rng.choice(
             size, n_rows, p=frequency / frequency.sum()
         )
@@ -154,19 +158,19 @@ def census_like(n_rows=300_000, n_columns=500, n_variables=40, *, seed=0):
     X = sp.csr_array((values, columns.ravel(), indptr), shape=(n_rows, n_columns))
     margin = X @ (0.8 * rng.standard_normal(n_columns))
     # Shift the margin so that about 6 % of the labels are positive.
-    margin -= np.quantile(margin, 0.94) + 0.9
+    margin -= np.quantile(margin, 0.94) + 0.7
     y = bernoulli(margin, rng)
     name = f"census-like-{n_rows:.0e}x{n_columns}-seed{seed}"
     return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
 
 
 def load_arrays(data_dir, file_name):
-    """Arrays of one ``.npz`` file as a dict; :class:`MissingData` without it."""
+    """Arrays of one ``.npz`` file as a dict; :class:`MissingDataError` without it."""
     if data_dir is None:
-        raise MissingData(f"needs {file_name} (name its folder with --data-dir)")
+        raise MissingDataError(f"needs {file_name} (name its folder with --data-dir)")
     path = Path(data_dir) / file_name
     if not path.exists():
-        raise MissingData(f"{file_name} is not in the data folder")
+        raise MissingDataError(f"{file_name} is not in the data folder")
     with np.load(path, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 
@@ -186,7 +190,8 @@ def monomials(X, degree):
     expand = PolynomialFeatures(degree, include_bias=False).fit(X[:1])
     out = np.empty((X.shape[0], expand.n_output_features_))
     for start in range(0, X.shape[0], CHUNK_ROWS):
-        out[start : start + CHUNK_ROWS] = expand.transform(X[start : start + CHUNK_ROWS])
+        rows = slice(start, start + CHUNK_ROWS)
+        out[rows] = expand.transform(X[rows])
     return out
 
 
@@ -200,9 +205,7 @@ def covtype(data_dir=None, *, binary=True, max_rows=None):
     else:
         y, loss = labels - 1.0, "multinomial"
     kind = "binary" if binary else "7-classes"
-    return BenchProblem(
-        f"covtype-{kind}-{len(y)}", loss, X, y, l2=1.0 / len(y)
-    )
+    return BenchProblem(f"covtype-{kind}-{len(y)}", loss, X, y, l2=1.0 / len(y))
 
 
 def household(data_dir=None, *, alpha=0.005, max_rows=None):
@@ -283,7 +286,7 @@ GROUPS = {
 
 
 def make_problem(name, data_dir=None):
-    """Build a problem by name; :class:`MissingData` if its file is not there."""
+    """Build a problem by name; :class:`MissingDataError` if its file is not there."""
     if name in REAL_PROBLEMS:
         return REAL_PROBLEMS[name](data_dir)
     return {**TALL_PROBLEMS, **ADVERSE_PROBLEMS, **QUICK_PROBLEMS}[name]()

@@ -6,8 +6,8 @@ Proximal Newton with exact full-data gradients and Hessians:
 
 where :math:`A^T A` is the Hessian of the smooth part. For the squared loss ``A`` is the
 triangular factor of the data themselves (QR by chunks), which does not square their
-condition number; otherwise it comes from an eigendecomposition of the Hessian. The inner
-problem is solved exactly by the feature-sign search of Lee et al. (2006). Newton's method
+condition number; otherwise it comes from an eigendecomposition of the Hessian. The
+inner problem is solved by the feature-sign search of Lee et al. (2006). Newton's method
 with exact gradients corrects its own rounding errors, so a few extra rounds polish.
 """
 
@@ -141,9 +141,8 @@ def constrained_step(factor, gradient, params, l1, point, signs, active):
     """
     columns = factor[:, active]
     slope = gradient + factor.T @ (factor @ (point - params)) + l1 * signs
-    # Least-norm solution through the triangular factor of the columns: solving with
-    # R.T and R separately keeps the condition number of the columns, not its square.
-    left, singular, right = np.linalg.svd(columns, full_matrices=False)
+    # Singular values of the columns, not of their Gram matrix: small ones are accurate.
+    _, singular, right = np.linalg.svd(columns, full_matrices=False)
     kept = singular > 1e-14 * singular[0]
     rotated = right[kept] @ slope[active]
     move = np.zeros_like(point)

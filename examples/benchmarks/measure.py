@@ -1,0 +1,190 @@
+"""Timing mechanics of the benchmarks: one thread, side by side, judged runs.
+
+Import this module before NumPy: thread pools read the environment when they are loaded.
+"""
+
+import os
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+
+import importlib  # noqa: E402
+import json  # noqa: E402
+import platform  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+from dataclasses import asdict, dataclass  # noqa: E402
+from importlib import metadata  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+TARGET = 1e-8
+"""Relative suboptimality on the full data at which a rival has solved the problem."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One timed and judged fit."""
+
+    problem: str
+    rival: str
+    setting: float
+    seconds: float
+    suboptimality: float
+    violation: float
+    relative_gap: float
+
+    @property
+    def is_solved(self):
+        """Whether the judge accepts the solution."""
+        return self.suboptimality <= TARGET
+
+    def as_dict(self):
+        """Plain values for CSV files."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RivalResult:
+    """All runs of one rival on one problem.
+
+    Attributes
+    ----------
+    ladder : tuple of Run
+        One run per setting, loose to tight, up to the first that is solved.
+    seconds : float
+        Median time of the last setting over the repeats.
+    """
+
+    ladder: tuple
+    seconds: float
+
+    @property
+    def last(self):
+        """The tightest run: the solved one, or the best that the budget allowed."""
+        return self.ladder[-1]
+
+
+def timed_run(adapter, problem, judge, optimum, setting):
+    """Fit once, cold, and judge the solution outside the clock."""
+    start = time.perf_counter()
+    solution = adapter.solve(problem, setting)
+    seconds = time.perf_counter() - start
+    verdict = judge.evaluate(solution.coef, solution.intercept)
+    return Run(
+        problem=problem.name,
+        rival=adapter.name,
+        setting=setting,
+        seconds=seconds,
+        suboptimality=float((verdict.objective - optimum) / abs(optimum)),
+        violation=verdict.violation,
+        relative_gap=float(verdict.dual_gap / abs(optimum)),
+    )
+
+
+def climb_ladder(adapter, problem, judge, optimum, budget):
+    """Tighten the setting until the judge is content or one fit exceeds the budget."""
+    ladder = []
+    for setting in adapter.settings:
+        ladder.append(timed_run(adapter, problem, judge, optimum, setting))
+        if ladder[-1].is_solved or ladder[-1].seconds > budget:
+            break
+    return tuple(ladder)
+
+
+def compare(adapters, problem, judge, optimum, *, repeats, budget):
+    """Results by rival name and the time of one plain gradient evaluation.
+
+    The repeats go round all rivals and the gradient, so that a slow moment of the
+    machine does not hit one rival alone.
+    """
+    ladders = {
+        adapter: climb_ladder(adapter, problem, judge, optimum, budget)
+        for adapter in adapters
+    }
+    seconds = {adapter: [ladders[adapter][-1].seconds] for adapter in adapters}
+    gradient_seconds = [gradient_evaluation(problem)]
+    for _ in range(repeats - 1):
+        gradient_seconds.append(gradient_evaluation(problem))
+        for adapter in adapters:
+            if ladders[adapter][-1].seconds > budget:
+                continue
+            setting = ladders[adapter][-1].setting
+            start = time.perf_counter()
+            adapter.solve(problem, setting)
+            seconds[adapter].append(time.perf_counter() - start)
+    results = {
+        adapter.name: RivalResult(ladders[adapter], float(np.median(seconds[adapter])))
+        for adapter in adapters
+    }
+    return results, float(np.median(gradient_seconds))
+
+
+def gradient_evaluation(problem, repeats=3):
+    """Seconds of ``X @ w`` and ``X.T @ r``: the unit of the tables."""
+    shape = problem.n_outputs
+    coef = np.zeros((problem.n_features, shape)).squeeze()
+    slope = np.ones((problem.n_rows, shape)).squeeze()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        problem.X @ coef
+        problem.X.T @ slope
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
+
+
+def first_call_seconds(adapter, loss):
+    """Extra time of the first fit after the import, on tiny data of the same loss."""
+    command = [sys.executable, str(Path(__file__)), adapter.name, loss]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    first, second = json.loads(output.splitlines()[-1])
+    return max(0.0, first - second)
+
+
+def machine_description():
+    """Processor, cores and versions; nothing that names the machine."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().splitlines()
+        model = next((x.split(":")[1] for x in lines if "model name" in x), model)
+    packages = ("numpy", "scipy", "scikit-learn", "glum", "skglm", "celer", "skcara")
+    versions = [f"Python {platform.python_version()}"]
+    for package in packages:
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            continue
+    cores = os.cpu_count()
+    return f"{model.strip()}, {cores} cores, one thread used; {', '.join(versions)}"
+
+
+def _time_first_and_second_call(rival, loss):
+    from adapters import ADAPTERS
+    from problems import QUICK_PROBLEMS
+
+    adapter = next(item for item in ADAPTERS if item.name == rival)
+    problems = (build() for build in QUICK_PROBLEMS.values())
+    problem = next(p for p in problems if p.loss == loss and not adapter.skip(p))
+    importlib.import_module("sklearn.linear_model")
+    importlib.import_module(adapter.library)
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        adapter.solve(problem, adapter.settings[0])
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    _time_first_and_second_call(*sys.argv[1:3])
