@@ -3,7 +3,15 @@
 Import this module before NumPy: thread pools read the environment when they are loaded.
 """
 
+import json
 import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -14,16 +22,6 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
 )
 os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-
-import importlib  # noqa: E402
-import json  # noqa: E402
-import platform  # noqa: E402
-import subprocess  # noqa: E402
-import sys  # noqa: E402
-import time  # noqa: E402
-from dataclasses import asdict, dataclass  # noqa: E402
-from importlib import metadata  # noqa: E402
-from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
@@ -145,10 +143,24 @@ def gradient_evaluation(problem, repeats=3):
 
 def first_call_seconds(adapter, loss):
     """Extra time of the first fit after the import, on tiny data of the same loss."""
-    command = [sys.executable, str(Path(__file__)), adapter.name, loss]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    first, second = json.loads(output.splitlines()[-1])
+    first, second = ask_fresh_process("first-call", adapter.name, loss)
     return max(0.0, first - second)
+
+
+def peak_extra_memory(adapter, problem_name, setting, data_dir=None):
+    """Peak memory that one fit adds to the data, as a share of the bytes of X."""
+    arguments = [adapter.name, problem_name, str(setting)]
+    if data_dir is not None:
+        arguments.append(str(data_dir))
+    extra, size = ask_fresh_process("memory", *arguments)
+    return extra / size
+
+
+def ask_fresh_process(*arguments):
+    """Run ``probe.py`` in a new interpreter and return the values it prints."""
+    command = [sys.executable, str(Path(__file__).with_name("probe.py")), *arguments]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def machine_description():
@@ -167,24 +179,3 @@ def machine_description():
             continue
     cores = os.cpu_count()
     return f"{model.strip()}, {cores} cores, one thread used; {', '.join(versions)}"
-
-
-def _time_first_and_second_call(rival, loss):
-    from adapters import ADAPTERS
-    from problems import QUICK_PROBLEMS
-
-    adapter = next(item for item in ADAPTERS if item.name == rival)
-    problems = (build() for build in QUICK_PROBLEMS.values())
-    problem = next(p for p in problems if p.loss == loss and not adapter.skip(p))
-    importlib.import_module("sklearn.linear_model")
-    importlib.import_module(adapter.library)
-    seconds = []
-    for _ in range(2):
-        start = time.perf_counter()
-        adapter.solve(problem, adapter.settings[0])
-        seconds.append(time.perf_counter() - start)
-    print(json.dumps(seconds))
-
-
-if __name__ == "__main__":
-    _time_first_and_second_call(*sys.argv[1:3])

@@ -172,3 +172,29 @@ def plot_ladders(path, name, results, gradient_seconds):
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def plot_growth(path, rows):
+    """Seconds against rows, one panel per family."""
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    figure, panels = plt.subplots(
+        1, len(families), figsize=(3.4 * len(families), 3.4), squeeze=False
+    )
+    for axes, family in zip(panels[0], families, strict=True):
+        chosen = [row for row in rows if row["family"] == family]
+        for rival in dict.fromkeys(row["rival"] for row in chosen):
+            points = [row for row in chosen if row["rival"] == rival]
+            axes.loglog(
+                [row["n_rows"] for row in points],
+                [row["seconds"] for row in points],
+                marker="o",
+                color="black" if rival == "skcara" else None,
+                label=rival,
+            )
+        axes.set_title(family, fontsize=9)
+        axes.set_xlabel("rows")
+        axes.legend(fontsize=7)
+    panels[0][0].set_ylabel("seconds to 1e-8")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
