@@ -1,0 +1,28 @@
+"""The only module that touches names of scikit-learn that are private or recent.
+
+scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
+"""
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+
+    HAS_CALLBACKS = True
+except ImportError:  # scikit-learn < 1.9
+    HAS_CALLBACKS = False
+
+    class CallbackSupportMixin:
+        """Stand-in without callbacks."""
+
+
+fit_context = _fit_context(prefer_skip_nested_validation=True)
+
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupportMixin",
+    "Interval",
+    "StrOptions",
+    "fit_context",
+]

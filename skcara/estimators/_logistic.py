@@ -1,0 +1,318 @@
+"""CaLogisticRegression: drop-in for scikit-learn's LogisticRegression."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from skcara._sklearn_compat import Interval, StrOptions, fit_context
+from skcara.data import Design
+from skcara.estimators._base import BaseCaLinearModel
+from skcara.estimators._docstrings import fill_docstring
+from skcara.estimators._progress import FitObserver
+from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
+
+
+@fill_docstring
+class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
+    r"""Logistic regression on tall data.
+
+    Minimises, for two classes,
+
+    .. math::
+
+        C \sum_i w_i \log\left(1 + e^{-s_i (x_i^\top \beta + b)}\right)
+        + \mathrm{l1\_ratio}\, \|\beta\|_1
+        + \tfrac12 (1 - \mathrm{l1\_ratio})\, \|\beta\|_2^2 ,
+
+    and the multinomial cross entropy for more: the objective of
+    :class:`sklearn.linear_model.LogisticRegression`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty; ``np.inf`` means no penalty.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the L1 term: 0 is ridge, 1 is pure L1.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept :math:`b`, which is never penalised. The data are
+        never moved or copied.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied into the sample weights. "balanced" gives
+        every class the same total weight.
+    warm_start : bool, default=False
+        Whether to start at the coefficients of the last fit, if it had the same
+        classes and columns.
+    {solver_parameters}
+    tol : float, default=1e-4
+        The fit has converged when the largest violation of the optimality conditions
+        of the mean objective, on the full data, is at most `tol`: the largest
+        absolute entry of the gradient, with L1 its distance to the subdifferential.
+    max_iter : int, default=100
+        Most outer rounds.
+    {run_parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients, exactly zero where an L1 penalty says so.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts, zero without one.
+    n_iter_ : ndarray of shape (1,)
+        Outer rounds.
+    {fitted_attributes}
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegression : The twin in scikit-learn.
+
+    Notes
+    -----
+    `objective_` and `optimality_` are those of the mean objective: the sum above
+    divided by ``C * sum(w)``.
+
+    References
+    ----------
+    {references}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skcara import CaLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), CaLogisticRegression()).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.99
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **BaseCaLinearModel._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="right")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "warm_start": ["boolean"],
+    }
+    _criterion_name = "the largest violation of the optimality conditions"
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        l1_ratio=0.0,
+        fit_intercept=True,
+        class_weight=None,
+        warm_start=False,
+        solver="auto",
+        recombination="auto",
+        block_size=2,
+        partition="VB",
+        selection="GS",
+        fraction="auto",
+        direction="auto",
+        step_size="auto",
+        momentum=0.0,
+        control="auto",
+        max_inner_iter="auto",
+        tol=1e-4,
+        max_iter=100,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.solver = solver
+        self.recombination = recombination
+        self.block_size = block_size
+        self.partition = partition
+        self.selection = selection
+        self.fraction = fraction
+        self.direction = direction
+        self.step_size = step_size
+        self.momentum = momentum
+        self.control = control
+        self.max_inner_iter = max_inner_iter
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data. Dense arrays and CSR matrices of any numeric type are read
+            as they are, in chunks; CSC matrices are converted to CSR.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, strings or booleans.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the losses.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self.solver_ = self._resolve_solver()
+        fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype="numeric", multi_output=True
+        )
+        y = column_or_1d(y, warn=True)
+        classes, codes = encode_labels(y)
+        sample_weight = check_sample_weight(sample_weight, X.shape[0])
+        sample_weight = self._apply_class_weight(classes, codes, sample_weight)
+        problem = self._make_problem(X, codes, len(classes), sample_weight)
+        start = self._starting_point(problem, classes)
+        self.classes_ = classes
+        with FitObserver(self, **fit_data, n_problems=1) as observer:
+            coef, intercept, result = self._solve(
+                problem,
+                *start,
+                lambda record, evaluation, point: observer.on_round(
+                    record,
+                    evaluation,
+                    lambda: {"classes_": classes, **self._linear_attributes(*point)},
+                ),
+            )
+            self._warn_unless_converged(result)
+        self._store(coef, intercept, result, problem.total_weight)
+        return self
+
+    def _apply_class_weight(self, classes, codes, sample_weight):
+        """Multiply the weights of the classes into those of the rows."""
+        if self.class_weight is None:
+            return sample_weight
+        if isinstance(self.class_weight, dict):
+            factors = compute_class_weight(
+                self.class_weight, classes=classes, y=classes
+            )
+        else:
+            masses = np.bincount(
+                codes, weights=sample_weight, minlength=len(classes)
+            ).astype(np.float64)
+            # A class whose rows all have weight zero keeps weight zero.
+            factors = np.divide(
+                masses.sum(), len(classes) * masses, where=masses > 0, out=masses * 0
+            )
+        factors = factors[codes]
+        weights = factors if sample_weight is None else factors * sample_weight
+        return check_sample_weight(weights, len(codes))
+
+    def _make_problem(self, X, codes, n_classes, sample_weight):
+        design = Design(X, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
+        loss = LogisticLoss() if n_classes == 2 else MultinomialLoss(n_classes)
+        total = len(codes) if sample_weight is None else sample_weight.sum()
+        strength = 1.0 / (self.C * total)
+        penalty = self._make_penalty(
+            design, strength * self.l1_ratio, strength * (1.0 - self.l1_ratio)
+        )
+        return Problem(design, codes, loss, penalty, KKTViolation(), sample_weight)
+
+    def _starting_point(self, problem, classes):
+        """Zero, or the last fit if it has the same classes and columns."""
+        n_features, n_outputs = problem.design.n_features, problem.n_outputs
+        if (
+            self.warm_start
+            and hasattr(self, "coef_")
+            and self.coef_.shape == (n_outputs, n_features)
+            and np.array_equal(self.classes_, classes)
+        ):
+            return self.coef_.T.astype(np.float64), self.intercept_.copy()
+        return np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
+
+    def _linear_attributes(self, coef, intercept):
+        if len(intercept) > 1:
+            # The loss does not see a constant added to all classes.
+            intercept = intercept - intercept.mean()
+        return {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept}
+
+    def _store(self, coef, intercept, result, total_weight):
+        for name, value in self._linear_attributes(coef, intercept).items():
+            setattr(self, name, value)
+        self.n_iter_ = np.array([result.n_rounds], dtype=np.int32)
+        self.n_passes_ = result.passes
+        self.n_recombinations_ = result.n_recombinations
+        self.support_, self.support_weights_ = self._support(result, total_weight)
+        self.objective_ = result.evaluation.objective
+        self.optimality_ = result.evaluation.optimality
+        self.history_ = result.history
+
+    # ---- prediction --------------------------------------------------------------
+
+    def decision_function(self, X):
+        """Linear predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log-odds of ``classes_[1]`` for two classes, else one score per class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def predict_log_proba(self, X):
+        """Logarithm of the class probabilities, without underflow.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    def predict_proba(self, X):
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))

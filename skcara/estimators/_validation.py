@@ -1,0 +1,90 @@
+"""Checks at the border: what passes here is trusted by all the layers below."""
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length
+
+# Integer labels in a range of this size are encoded with a table instead of a sort.
+_MAX_LABEL_RANGE = 1 << 16
+
+
+def check_sample_weight(sample_weight, n_rows: int):
+    """Return the weights as float64, or None if all rows count the same.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not finite, if all are zero, or if their number is
+        not that of the rows.
+    """
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_array(
+        sample_weight,
+        ensure_2d=False,
+        dtype=np.float64,
+        input_name="sample_weight",
+    )
+    if weights.ndim != 1 or len(weights) != n_rows:
+        raise ValueError(
+            f"sample_weight must have shape ({n_rows},), got {weights.shape}."
+        )
+    if weights.min() < 0:
+        raise ValueError(
+            "Negative values in data passed to `sample_weight`: "
+            "weights must be non-negative."
+        )
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    if not np.isfinite(weights.sum()):
+        raise ValueError("The sum of sample_weight overflows; divide it by its mean.")
+    return weights
+
+
+def encode_labels(y):
+    """Return the sorted distinct labels and the code of each row.
+
+    Raises
+    ------
+    ValueError
+        If the labels are continuous numbers or of one class only.
+    """
+    y = np.asarray(y)
+    classes, codes = _encode_integers(y)
+    if classes is None:
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            "CaLogisticRegression needs samples of at least 2 classes, but y contains "
+            f"only one class: {classes[0]!r}."
+        )
+    code_type = np.int8 if len(classes) <= 127 else np.int32
+    return classes, codes.astype(code_type, copy=False)
+
+
+def _encode_integers(y):
+    """Encode labels from a small range of integers in linear time, else (None, None).
+
+    Sorting a million labels would take longer than a pass over a million rows.
+    """
+    if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and not (y % 1).any():
+        classes, codes = _encode_integers(y.astype(np.int64))
+        return (None, None) if classes is None else (classes.astype(y.dtype), codes)
+    if y.dtype.kind not in "biu" or not y.size:
+        return None, None
+    lowest, highest = int(y.min()), int(y.max())
+    if highest - lowest >= _MAX_LABEL_RANGE:
+        return None, None
+    position = y.astype(np.int64) - lowest
+    present = np.bincount(position, minlength=highest - lowest + 1) > 0
+    codes = (np.cumsum(present) - 1).astype(np.int32)[position]
+    classes = (np.flatnonzero(present) + lowest).astype(y.dtype)
+    return classes, codes
+
+
+def check_target_length(X, y):
+    """Raise if ``X`` and ``y`` differ in length."""
+    check_consistent_length(X, y)

@@ -1,0 +1,54 @@
+"""Coordinates in which a solver works.
+
+Any shift and positive scale of the columns leaves the objective unchanged (see
+:mod:`skcara.data._design`), so they need not be exact moments: a sample of the rows
+is enough to make the columns comparable.
+"""
+
+import numpy as np
+
+from skcara.objective import Problem
+
+_SAMPLE_ROWS = 4096
+
+
+def standardised(problem: Problem) -> Problem:
+    """Return the problem with columns of about unit variance, centred if possible."""
+    mean, spread = _sample_moments(problem)
+    shift = mean if _can_shift(problem) else None
+    return problem.with_design(problem.design.standardized(shift, spread))
+
+
+def centred(problem: Problem) -> Problem:
+    """Return the problem with columns of about zero mean, if possible."""
+    if not _can_shift(problem):
+        return problem
+    mean, _ = _sample_moments(problem)
+    return problem.with_design(problem.design.standardized(mean))
+
+
+def _can_shift(problem):
+    return problem.design.fit_intercept and not problem.design.is_sparse
+
+
+def _sample_moments(problem):
+    """Weighted mean and spread of the columns on up to a few thousand rows.
+
+    All rows are used when they are few: the coordinates, and with them the path of the
+    solver, are then the same whether a row is repeated or has a larger weight.
+    """
+    design = problem.design
+    stride = -(-design.n_rows // _SAMPLE_ROWS)
+    rows = design.X[::stride]
+    rows = rows.toarray() if design.is_sparse else rows
+    rows = rows.astype(np.float64, copy=False)
+    weights = problem.sample_weight
+    weights = None if weights is None else weights[::stride]
+    if weights is not None and not weights.any():
+        weights = None
+    mean = np.average(rows, axis=0, weights=weights)
+    origin = mean if _can_shift(problem) else 0.0
+    spread = np.sqrt(np.average((rows - origin) ** 2, axis=0, weights=weights))
+    # A column that is constant on the sample gives no scale.
+    informative = spread > 64 * np.finfo(float).eps * np.abs(rows).max(axis=0)
+    return mean, np.where(informative, spread, 1.0)

@@ -1,0 +1,115 @@
+"""Judges of a solution that share no code with the solvers.
+
+All of them work on the full data in the user's coordinates, with the textbook formulas.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import log_softmax, softmax
+
+
+def _dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def _mu(n_rows, sample_weight):
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight)
+    return weights / weights.sum()
+
+
+def _distance(coef, gradient, l1, positive):
+    """Distance of ``-gradient`` to the subdifferential of ``l1 |coef|``."""
+    distance = np.abs(gradient + np.sign(coef) * l1)
+    at_zero = coef == 0
+    excess = -gradient - l1 if positive else np.abs(gradient) - l1
+    return np.where(at_zero, np.maximum(excess, 0), distance)
+
+
+def squared_objective(X, y, coef, intercept, l1=0.0, l2=0.0, sample_weight=None):
+    residual = y - _dense(X) @ coef - intercept
+    mu = _mu(len(y), sample_weight)
+    penalty = l1 * np.abs(coef).sum() + 0.5 * l2 * np.sum(coef**2)
+    return 0.5 * mu @ residual**2 + penalty
+
+
+def squared_violation(
+    X,
+    y,
+    coef,
+    intercept,
+    l1=0.0,
+    l2=0.0,
+    *,
+    sample_weight=None,
+    positive=False,
+    fit_intercept=True,
+):
+    """Largest KKT violation of the penalised least-squares problem."""
+    X, mu = _dense(X), _mu(len(y), sample_weight)
+    weighted = mu * (X @ coef + intercept - y)
+    violation = _distance(coef, X.T @ weighted + l2 * coef, l1, positive).max()
+    return max(violation, abs(weighted.sum())) if fit_intercept else violation
+
+
+def lasso_dual_gap(
+    X, y, coef, intercept, l1, l2=0.0, *, sample_weight=None, fit_intercept=True
+):
+    """Duality gap of the elastic net by the rescaled residual of augmented data."""
+    X, mu = _dense(X), _mu(len(y), sample_weight)
+    primal = squared_objective(X, y, coef, intercept, l1, l2, sample_weight)
+    if fit_intercept:
+        X, y = X - mu @ X, y - mu @ y
+    root = np.sqrt(mu)
+    design = np.vstack([root[:, None] * X, np.sqrt(l2) * np.eye(X.shape[1])])
+    target = np.concatenate([root * y, np.zeros(X.shape[1])])
+    residual = target - design @ coef
+    residual *= min(1.0, l1 / max(np.abs(design.T @ residual).max(), 1e-300))
+    return primal - (residual @ target - 0.5 * residual @ residual)
+
+
+def _scores(X, coef, intercept):
+    scores = _dense(X) @ np.atleast_2d(coef).T + intercept
+    if scores.shape[1] == 1:
+        # Two classes: score z of the second class and 0 of the first.
+        scores = np.hstack([np.zeros_like(scores), scores])
+    return scores
+
+
+def logistic_objective(
+    X, codes, coef, intercept, C, l1_ratio=0.0, *, sample_weight=None
+):
+    """Mean objective of (multinomial) logistic regression."""
+    coef = np.atleast_2d(coef)
+    n_rows = len(codes)
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight)
+    log_proba = log_softmax(_scores(X, coef, intercept), axis=1)
+    loss = -(weights / weights.sum()) @ log_proba[np.arange(n_rows), codes]
+    penalty = l1_ratio * np.abs(coef).sum() + 0.5 * (1 - l1_ratio) * np.sum(coef**2)
+    return loss + penalty / (C * weights.sum())
+
+
+def logistic_violation(
+    X,
+    codes,
+    coef,
+    intercept,
+    C,
+    l1_ratio=0.0,
+    *,
+    sample_weight=None,
+    fit_intercept=True,
+):
+    """Largest KKT violation of the mean objective of logistic regression."""
+    coef = np.atleast_2d(coef)
+    n_rows = len(codes)
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight)
+    strength = 1.0 / (C * weights.sum())
+    difference = softmax(_scores(X, coef, intercept), axis=1)
+    difference[np.arange(n_rows), codes] -= 1.0
+    difference *= (weights / weights.sum())[:, None]
+    difference = difference[:, -len(coef) :]
+    gradient = difference.T @ _dense(X) + strength * (1 - l1_ratio) * coef
+    violation = _distance(coef, gradient, strength * l1_ratio, False).max()
+    if fit_intercept:
+        violation = max(violation, np.abs(difference.sum(axis=0)).max())
+    return violation
