@@ -100,12 +100,18 @@ def bernoulli(margin, rng):
     return (rng.random(margin.shape[0]) < 1.0 / (1.0 + np.exp(-margin))).astype(float)
 
 
-def logistic_gaussian(n_rows, n_features, *, penalty="l2", seed=0):
-    """Binary labels from a logistic model with a third of its coefficients zero."""
+def logistic_gaussian(n_rows, n_features, *, penalty="l2", scale_spread=0.0, seed=0):
+    """Binary labels from a logistic model with a third of its coefficients zero.
+
+    ``scale_spread`` is the standard deviation of the logarithm of the column scales:
+    0 for standardised columns, 1 for columns in the units of their origin.
+    """
     rng = np.random.default_rng(seed)
     X = correlated_gaussian(n_rows, n_features, rng)
     y = bernoulli(X @ (3 * sparse_truth(n_features, rng)) - 0.5, rng)
-    name = f"logistic-{penalty}-{n_rows:.0e}x{n_features}-seed{seed}"
+    X *= np.exp(scale_spread * rng.standard_normal(n_features))
+    units = "-raw" if scale_spread else ""
+    name = f"logistic-{penalty}-{n_rows:.0e}x{n_features}{units}-seed{seed}"
     if penalty == "l2":
         return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
     # About three standard deviations of a null coordinate's gradient: the coefficients
@@ -238,8 +244,9 @@ def flights(data_dir=None, *, alpha=0.05, max_rows=None):
 
 
 TALL_PROBLEMS = {
-    "logistic-l2-n10": partial(logistic_gaussian, 1_000_000, 10),
-    "logistic-l2-n50": partial(logistic_gaussian, 1_000_000, 50),
+    "logistic-l2-n10": partial(logistic_gaussian, 1_000_000, 10, scale_spread=1.0),
+    "logistic-l2-n50": partial(logistic_gaussian, 1_000_000, 50, scale_spread=1.0),
+    "logistic-l2-n50-std": partial(logistic_gaussian, 1_000_000, 50),
     "logistic-l1-n50": partial(logistic_gaussian, 1_000_000, 50, penalty="l1"),
     "multinomial-5": partial(multinomial_gaussian, 300_000, 20, 5),
     "lasso-n20": partial(squared_gaussian, 1_000_000, 20),
