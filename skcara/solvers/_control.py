@@ -1,0 +1,145 @@
+r"""Control statistics: how far a reduced measure is trusted.
+
+At a displacement :math:`\delta` of the block from the anchor, where the full data give
+the gradient :math:`g`, the statistic
+
+.. math:: \Delta(\delta) = g^\top \delta + \tfrac12 \delta^\top \mathcal{H} \delta
+
+predicts the change of the *full* smooth objective. Steps on the reduced measure go on
+while it decreases. The statistics differ in :math:`\mathcal{H}`:
+
+=================  ==========================================  =====================
+control            :math:`\mathcal{H}`                         guarantee
+=================  ==========================================  =====================
+``lipschitz``      :math:`c D`, the smallest c with            upper bound
+                   :math:`H_B \preceq c D`
+``block-hessian``  :math:`H_B`                                 upper bound, exact for
+                                                               the squared loss
+``secant``         :math:`\Delta g\, (1 / \Delta\theta)^\top`  none (the article's)
+``secant-bb``      :math:`\kappa D`, :math:`\kappa =           none, but positive
+                   \Delta g^\top \Delta\theta /
+                   \Delta\theta^\top D \Delta\theta`
+=================  ==========================================  =====================
+
+:math:`H_B` bounds the Hessian of the block, :math:`D` is the metric of the step (the
+identity, or the curvatures of the coordinates when the step is chosen automatically),
+and :math:`\Delta g`, :math:`\Delta\theta` are the differences between the last two
+anchors.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skcara.objective import SquaredLoss
+from skcara.solvers._steps import relative_lipschitz
+
+CONTROLS = ("lipschitz", "block-hessian", "secant", "secant-bb")
+# The controls whose statistic is an upper bound of the change of the objective.
+GUARANTEED = frozenset({"lipschitz", "block-hessian"})
+# Smallest positive curvature a secant may claim, relative to the bound if there is one.
+_SMALLEST_CURVATURE = 1e-8
+
+
+@dataclass(frozen=True)
+class Secant:
+    """Difference of two anchors and of the full gradients there."""
+
+    params: np.ndarray
+    gradient: np.ndarray
+
+    def restrict(self, block):
+        """Differences of the coordinates `block` only."""
+        return Secant(self.params[block], self.gradient[block])
+
+
+def resolve_control(control, loss):
+    """Replace ``"auto"`` by the exact statistic if the loss has one.
+
+    Parameters
+    ----------
+    control : str
+        The estimator's parameter.
+    loss : Loss
+        Loss of the problem.
+
+    Returns
+    -------
+    control : str
+        A name in ``CONTROLS``.
+    """
+    if control != "auto":
+        return control
+    return "block-hessian" if isinstance(loss, SquaredLoss) else "secant-bb"
+
+
+def control_matrix(control, *, metric, hessian=None, secant=None):
+    r"""Matrix :math:`\mathcal{H}` of a control statistic.
+
+    Parameters
+    ----------
+    control : str
+        A name in ``CONTROLS``.
+    metric : ndarray of shape (block_size,)
+        Diagonal of D.
+    hessian : ndarray of shape (block_size, block_size), optional
+        Bound of the block's Hessian; the guaranteed controls need it.
+    secant : Secant, optional
+        Differences between the last two anchors; the secant controls need it.
+
+    Returns
+    -------
+    matrix : ndarray of shape (block_size, block_size) or None
+        None if nothing is known about the curvature: no anchor came before, or it
+        did not differ in this block, and there is no bound to fall back on.
+    """
+    if control == "block-hessian":
+        return hessian
+    if control == "lipschitz":
+        return relative_lipschitz(hessian, metric) * np.diag(metric)
+    if secant is None or not secant.params.any():
+        if hessian is None:
+            return None
+        return relative_lipschitz(hessian, metric) * np.diag(metric)
+    curvature = secant_curvature(secant, metric, hessian)
+    if control == "secant-bb":
+        return curvature * np.diag(metric)
+    return rank_one_secant(secant, curvature * metric)
+
+
+def secant_curvature(secant, metric, hessian=None):
+    r"""Curvature :math:`\kappa` along the last displacement, in the metric D.
+
+    The bound, where there is one, limits it from above and, by a small factor, from
+    below; noise can make the quotient negative.
+    """
+    moved = secant.params @ (metric * secant.params)
+    curvature = (secant.gradient @ secant.params) / moved
+    if hessian is None:
+        scale = np.linalg.norm(secant.gradient) / np.sqrt(moved)
+        return max(curvature, _SMALLEST_CURVATURE * scale)
+    bound = relative_lipschitz(hessian, metric)
+    return min(max(curvature, _SMALLEST_CURVATURE * bound), bound)
+
+
+def rank_one_secant(secant, unmoved_curvature):
+    r"""Matrix :math:`\Delta g (1 / \Delta\theta)^\top` of the article.
+
+    Parameters
+    ----------
+    secant : Secant
+        At least one coordinate of ``secant.params`` is not zero.
+    unmoved_curvature : ndarray of shape (block_size,)
+        Diagonal entries for the coordinates that did not move, for which the
+        article's formula divides by zero.
+
+    Returns
+    -------
+    matrix : ndarray of shape (block_size, block_size)
+        Not symmetric; only its quadratic form matters.
+    """
+    moved = secant.params != 0
+    reciprocal = np.zeros_like(secant.params)
+    np.divide(1.0, secant.params, out=reciprocal, where=moved)
+    matrix = np.outer(np.where(moved, secant.gradient, 0.0), reciprocal)
+    return matrix + np.diag(np.where(moved, 0.0, unmoved_curvature))
