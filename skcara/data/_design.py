@@ -64,8 +64,8 @@ class Design:
     """
 
     def __init__(self, X, *, fit_intercept=True, shift=None, scale=None, n_jobs=None):
-        self.X = X
         self.is_sparse = sparse.issparse(X)
+        self.X = sparse.csr_array(X, copy=False) if self.is_sparse else X
         self.n_rows, self.n_features = X.shape
         self.fit_intercept = fit_intercept
         self.n_params = self.n_features + bool(fit_intercept)
@@ -131,7 +131,7 @@ class Design:
         shift and scale by :meth:`effective_params` and :meth:`correct_sums`.
         """
         if self.is_sparse:
-            rows = self._sparse_chunk(start, stop)
+            rows = self.X[start:stop].astype(np.float64, copy=False)
             return rows @ sparse.diags_array(1 / self.scale) if explicit else rows
         rows = self.X[start:stop]
         if explicit or self._explicit:
@@ -139,19 +139,6 @@ class Design:
             rows /= self.scale
             return rows
         return rows.astype(np.float64, copy=False)
-
-    def _sparse_chunk(self, start, stop):
-        # Slicing a CSR matrix copies its entries; this view of three slices does not.
-        first, last = self.X.indptr[start], self.X.indptr[stop]
-        entries = self.X.data[first:last].astype(np.float64, copy=False)
-        indptr = self.X.indptr[start : stop + 1] - first
-        rows = sparse.csr_array(
-            (entries, self.X.indices[first:last], indptr),
-            shape=(stop - start, self.n_features),
-            copy=False,
-        )
-        rows.has_canonical_format = False
-        return rows
 
     def effective_params(self, params):
         """Coefficients and intercept to apply to the rows given by :meth:`chunk`."""

@@ -1,0 +1,210 @@
+"""One pass yields the objective, its gradient and certificates of the full data."""
+
+import numpy as np
+import pytest
+from certificates import (
+    lasso_dual_gap,
+    logistic_objective,
+    logistic_violation,
+    squared_objective,
+    squared_violation,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import approx_fprime
+
+from skcara.data import Design
+from skcara.objective import (
+    DualGap,
+    KKTViolation,
+    LogisticLoss,
+    MultinomialLoss,
+    Problem,
+    ResidualCorrelation,
+    SeparablePenalty,
+    SquaredLoss,
+)
+
+N_FEATURES = 4
+
+
+def make_penalty(l1, l2, n_params, positive=False):
+    features = (np.arange(n_params) < N_FEATURES)[:, None]
+    return SeparablePenalty(features * l1, features * l2, features & positive)
+
+
+def make_problem(
+    kind="squared",
+    *,
+    n_rows=3000,
+    seed=0,
+    weighted=False,
+    is_sparse=False,
+    standardise=False,
+    fit_intercept=True,
+    l1=0.02,
+    l2=0.01,
+    n_jobs=None,
+):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, N_FEATURES)) * [0.1, 1.0, 5.0, 1.0] + 0.5
+    if is_sparse:
+        X = sparse.csr_array(np.where(np.abs(X) > 0.6, X, 0.0))
+    rows = X.toarray() if is_sparse else X
+    score = rows @ [1.0, -1.0, 0.2, 0.0]
+    if kind == "squared":
+        loss, target = SquaredLoss(), score + rng.standard_normal(n_rows) + 2
+        criterion = DualGap()
+    elif kind == "logistic":
+        loss, criterion = LogisticLoss(), KKTViolation()
+        target = (score + rng.logistic(size=n_rows) > 0).astype(np.int8)
+    else:
+        loss, criterion = MultinomialLoss(3), KKTViolation()
+        target = rng.integers(0, 3, n_rows).astype(np.int8)
+    shift = rows.mean(axis=0) if standardise and fit_intercept else None
+    shift = None if is_sparse else shift
+    scale = rows.std(axis=0) if standardise else None
+    design = Design(
+        X, fit_intercept=fit_intercept, shift=shift, scale=scale, n_jobs=n_jobs
+    )
+    weights = rng.random(n_rows) if weighted else None
+    penalty = make_penalty(l1, l2, design.n_params)
+    return Problem(design, target, loss, penalty, criterion, weights)
+
+
+def random_params(problem, seed=1):
+    rng = np.random.default_rng(seed)
+    return 0.3 * rng.standard_normal((problem.n_params, problem.n_outputs))
+
+
+KINDS = ["squared", "logistic", "multinomial"]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_is_that_of_the_objective(kind, is_sparse, standardise, fit_intercept):
+    problem = make_problem(
+        kind,
+        n_rows=300,
+        weighted=True,
+        is_sparse=is_sparse,
+        standardise=standardise,
+        fit_intercept=fit_intercept,
+        l1=0.0,
+    )
+    params = random_params(problem)
+
+    def objective(flat):
+        return problem.evaluate(flat.reshape(params.shape)).objective
+
+    numerical = approx_fprime(params.ravel(), objective, 1e-7)
+    gradient = problem.evaluate(params).smooth_gradient
+    assert_allclose(gradient.ravel(), numerical, atol=2e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardise", [False, True])
+def test_squared_evaluation_agrees_with_the_judges(standardise, weighted):
+    problem = make_problem(standardise=standardise, weighted=weighted)
+    evaluation = problem.evaluate(random_params(problem))
+    coef, intercept = problem.design.to_user(evaluation.params)
+    data = problem.design.X, problem.target, coef[:, 0], intercept[0], 0.02, 0.01
+    weights = {"sample_weight": problem.sample_weight}
+    assert evaluation.objective == pytest.approx(squared_objective(*data, **weights))
+    assert evaluation.optimality == pytest.approx(squared_violation(*data, **weights))
+    gap = lasso_dual_gap(*data, **weights)
+    assert 0 < evaluation.dual_gap <= gap * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.01])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_dual_gap_bounds_the_suboptimality(fit_intercept, l2, global_random_seed):
+    """The gap is at least F - F* everywhere and vanishes at the optimum."""
+    problem = make_problem(
+        n_rows=200, fit_intercept=fit_intercept, l2=l2, seed=global_random_seed
+    )
+    params = np.zeros((problem.n_params, 1))
+    rows, _, weights = problem.rows(np.arange(problem.n_rows))
+    step = 1 / np.linalg.eigvalsh((rows * weights[:, None]).T @ rows)[-1]
+    path = []
+    for _ in range(3000):
+        evaluation = problem.evaluate(params)
+        path.append((evaluation.objective, evaluation.dual_gap))
+        params = problem.penalty.prox(params - step * evaluation.smooth_gradient, step)
+    objective, gap = np.array(path).T
+    assert (gap >= objective - objective[-1] - 1e-13).all()
+    assert gap[-1] < 1e-7 * gap[0]
+
+
+@pytest.mark.parametrize("kind", ["logistic", "multinomial"])
+def test_logistic_evaluation_agrees_with_the_judges(kind):
+    problem = make_problem(kind, weighted=True, standardise=True, l1=2e-3, l2=1e-3)
+    evaluation = problem.evaluate(random_params(problem))
+    coef, intercept = problem.design.to_user(evaluation.params)
+    C = 1 / (3e-3 * problem.total_weight)
+    data = problem.design.X, problem.target, coef.T, intercept, C, 2 / 3
+    weights = {"sample_weight": problem.sample_weight}
+    assert evaluation.objective == pytest.approx(logistic_objective(*data, **weights))
+    assert evaluation.optimality == pytest.approx(logistic_violation(*data, **weights))
+
+
+@pytest.mark.parametrize("group_rows", [1, 64, 512])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_are_sums_of_row_gradients(kind, is_sparse, group_rows):
+    problem = make_problem(
+        kind, is_sparse=is_sparse, standardise=True, weighted=True, n_rows=9001
+    )
+    params = random_params(problem)
+    evaluation = problem.evaluate(params, group_rows=group_rows)
+    rows, target, weights = problem.rows(np.arange(problem.n_rows))
+    derivative = problem.loss.derivative(target, rows @ params)
+    gradients = weights[:, None, None] * rows[:, :, None] * derivative[:, None, :]
+    groups = evaluation.groups
+    expected = np.add.reduceat(gradients, groups.offsets[:-1]).reshape(
+        len(groups.masses), -1
+    )
+    assert_allclose(groups.sums, expected, atol=1e-12)
+    assert_allclose(groups.masses, np.add.reduceat(weights, groups.offsets[:-1]))
+    plain = problem.evaluate(params)
+    assert_allclose(groups.sums.sum(axis=0), plain.gradient.ravel(), atol=1e-13)
+
+
+@pytest.mark.parametrize("group_rows", [None, 256])
+def test_evaluation_does_not_depend_on_the_number_of_threads(group_rows):
+    one, two = (make_problem(n_rows=300_000, n_jobs=n_jobs) for n_jobs in (1, 2))
+    params = random_params(one)
+    first = one.evaluate(params, group_rows=group_rows)
+    second = two.evaluate(params, group_rows=group_rows)
+    assert first.objective == second.objective
+    assert_array_equal(first.gradient, second.gradient)
+
+
+def test_correlation_is_zero_at_the_solution_and_scale_free():
+    problem = make_problem(l1=0.0, l2=0.0)
+    problem.criterion = ResidualCorrelation()
+    rows, target, _ = problem.rows(np.arange(problem.n_rows))
+    solution = np.linalg.lstsq(rows, target, rcond=None)[0][:, None]
+    assert problem.evaluate(solution).stop_value < 1e-13
+    away = problem.evaluate(solution + 0.1).stop_value
+    assert 1e-3 < away <= 1
+    residual = target - (rows @ (solution + 0.1))[:, 0]
+    correlations = np.corrcoef(residual, problem.design.X, rowvar=False)[0, 1:]
+    assert away >= np.abs(correlations).max() * (1 - 1e-9)
+
+
+def test_an_exact_fit_is_converged():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, N_FEATURES))
+    coef = rng.standard_normal(N_FEATURES)
+    design = Design(X)
+    problem = Problem(
+        design,
+        X @ coef + 3.0,
+        SquaredLoss(),
+        make_penalty(0.0, 0.0, design.n_params),
+        ResidualCorrelation(),
+    )
+    assert problem.evaluate(np.append(coef, 3.0)[:, None]).stop_value == 0
