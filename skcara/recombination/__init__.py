@@ -1,0 +1,18 @@
+"""Exact reduction of discrete measures (recombination).
+
+Points and weights only: this package knows nothing of models. It imports NumPy and
+SciPy and can be used on its own.
+"""
+
+from skcara.recombination._api import merge, recombine, recombine_groups
+from skcara.recombination._methods import RECOMBINATION_METHODS
+from skcara.recombination._result import Recombination, RecombinationError
+
+__all__ = [
+    "RECOMBINATION_METHODS",
+    "Recombination",
+    "RecombinationError",
+    "merge",
+    "recombine",
+    "recombine_groups",
+]

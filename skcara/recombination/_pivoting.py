@@ -1,0 +1,148 @@
+r"""Reduction by pivoting: the algorithm behind ``method="auto"``.
+
+Derivation
+----------
+In the coordinates of `_coordinates`, write :math:`M` for the matrix with a row of
+ones on top of ``values`` and :math:`t = (W, 0, \dots, 0)` for the moments. Any
+:math:`r + 1` affinely independent atoms form a basis :math:`B` of the columns of
+:math:`M`. If all mass moved to the basis, it would have to be
+
+.. math:: z = B^{-1} t,
+
+``goal`` in the code: :math:`W` times the first column of the inverse. If
+:math:`z \ge 0` the basis with masses :math:`z` is the answer. Otherwise move all masses
+along the segment from where they are to :math:`z`: basis atoms go from :math:`w_B`
+to :math:`z`, every other atom shrinks by the same factor :math:`1 - \alpha`. Mass and
+mean hold on the whole segment. The first basis atom :math:`i` to vanish is removed for
+good, and an atom :math:`x` takes its place: the one with the most negative
+:math:`(B^{-1} M)_{ix}`, for which the new goal :math:`z_i / (B^{-1}M)_{ix}` is positive
+and the exchange is best conditioned.
+
+Such an atom exists: :math:`z_i = w_i + \sum_x (B^{-1}M)_{ix} w_x` is negative while all
+masses are not. Every step removes one atom, so the algorithm ends; it is a dual simplex
+method that cannot cycle, because it keeps an interior solution at its side. An
+exchange costs one product with the matrix of atoms, and about ``r`` exchanges
+suffice whatever the number of atoms (elimination removes atoms one at a time).
+
+The start matters. `Coordinates.independent` are ``r`` far-out atoms; the last basis
+atom is the one most opposite to them, so the first simplex is large and often contains
+the centre already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skcara.recombination._basis import exchange
+from skcara.recombination._coordinates import EPS, Atoms, Coordinates
+from skcara.recombination._moments import Rows, group_moments
+from skcara.recombination._tree import in_coordinates, reduce_groups, through_groups
+from skcara.recombination._validation import RandomSource
+
+REFACTOR_EVERY = 100
+
+# An exchange reads all atoms, so up to this many entries in cache grouping them
+# first would cost more than it saves; beyond, a few groups per dimension suffice.
+ENTRIES_IN_CACHE = 1 << 16
+GROUPS_PER_DIMENSION = 8
+
+
+def reduce_by_pivoting(
+    coordinates: Coordinates, size: int, random
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions and masses of at most ``r + 1`` atoms.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    size : int
+        Unused: the algorithm jumps to the smallest support.
+    random : RandomSource
+        Unused: the algorithm is deterministic.
+    """
+    values, independent, weights = coordinates
+    n_coordinates, n_atoms = values.shape
+    columns = np.empty((n_coordinates + 1, n_atoms))
+    columns[0] = 1.0
+    columns[1:] = values
+    total = weights.sum()
+
+    basis = np.append(independent, most_opposite_atom(values, independent))
+    basis_columns = columns[:, basis]
+    # A zero column never has the most negative entry: basis atoms and removed atoms
+    # are taken out of the choice without a mask.
+    columns[:, basis] = 0.0
+    basis_weights = weights[basis]
+    remaining = 1.0  # factor by which the masses outside the basis have shrunk
+    inverse = np.linalg.inv(basis_columns)
+    # Rounding of a goal, relative to the mass.
+    negligible = -4 * EPS * (n_coordinates + 1) * total
+    n_updates = 0
+    while True:
+        goal = total * inverse[:, 0]
+        negative = (goal < negligible).nonzero()[0]
+        if negative.size == 0 or n_updates == REFACTOR_EVERY:
+            if n_updates == 0:
+                break
+            inverse = np.linalg.inv(basis_columns)
+            n_updates = 0
+            continue
+        falling = basis_weights[negative]
+        steps = falling / (falling - goal[negative])
+        first = steps.argmin()
+        step, leaving = steps[first], negative[first]
+        basis_weights += step * (goal - basis_weights)
+        remaining *= 1.0 - step
+        row = inverse[leaving] @ columns
+        entering = row.argmin()
+        if row[entering] >= 0.0:
+            break  # the negative goal is round-off: no atom could have caused it
+        column = columns[:, entering].copy()
+        exchange(inverse, inverse @ column, leaving)
+        basis[leaving] = entering
+        basis_columns[:, leaving] = column
+        basis_weights[leaving] = remaining * weights[entering]
+        columns[:, entering] = 0.0
+        n_updates += 1
+    return basis, np.maximum(goal, 0.0)
+
+
+def most_opposite_atom(values: np.ndarray, independent: np.ndarray) -> int:
+    r"""Return the atom that completes independent atoms to an affine basis.
+
+    With :math:`T = Z_I^{-1} Z`, atom :math:`x` is affinely independent of the atoms
+    :math:`I` unless :math:`\sum_i T_{ix} = 1`. These sums have weighted mean zero, so
+    the smallest one is not positive.
+    """
+    functional = np.linalg.solve(values[:, independent].T, np.ones(len(independent)))
+    return int((functional @ values).argmin())
+
+
+def count_groups(n_columns: int) -> int:
+    """Return the number of atoms from which on they are grouped first."""
+    n_moments = n_columns + 1
+    return max(GROUPS_PER_DIMENSION * n_moments, ENTRIES_IN_CACHE // n_moments)
+
+
+def pivot_early(atoms: Atoms, target: int | None, random: RandomSource):
+    """Reduce by pivoting to about `target` atoms.
+
+    Pivoting leaves ``r + 1`` atoms and has nothing to stop early. Where more are
+    allowed, it keeps ``r + 1`` groups of as many atoms as the target has room for.
+    """
+    group_size = (target or 0) // (atoms.points.shape[1] + 1)
+    if group_size < 2 or len(atoms.weights) <= target:
+        return in_coordinates(reduce_by_pivoting)(atoms, target, random)
+    moments = group_moments(Rows(atoms.points, atoms.weights), group_size)
+    kept, factors, _ = reduce_groups(
+        moments,
+        len(atoms.weights),
+        atoms.peak,
+        in_coordinates(reduce_by_pivoting),
+        target,
+        random,
+    )
+    return kept, atoms.weights[kept] * factors
+
+
+reduce_by_auto = through_groups(count_groups, pivot_early)

@@ -1,0 +1,145 @@
+"""From validated arrays to a verified reduced measure, whatever the method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from skcara.recombination._coordinates import Atoms
+from skcara.recombination._methods import Method, chain
+from skcara.recombination._moments import (
+    BLOCK_ENTRIES,
+    GroupMoments,
+    Rows,
+    group_moments,
+    safe_exponents,
+)
+from skcara.recombination._result import (
+    MethodFailed,
+    Recombination,
+    RecombinationError,
+)
+from skcara.recombination._tree import reduce_groups
+from skcara.recombination._validation import RandomSource
+from skcara.recombination._verification import (
+    EXACT,
+    MAX_MASS_ERROR,
+    MAX_RESIDUAL,
+    Totals,
+    moment_errors,
+    polished,
+)
+
+# Groups of rows read in the first pass. One group in this many survives per moment, so
+# about that share of the rows is read a second time and held in memory.
+FIRST_GROUPS_PER_MOMENT = 64
+
+
+def reduce_measure(
+    points: np.ndarray,
+    weights: np.ndarray | None,
+    method: str,
+    target: int | None,
+    random: RandomSource,
+) -> Recombination:
+    """Reduce a validated measure; without weights every row has mass one.
+
+    Raises
+    ------
+    ValueError
+        If the points are not finite.
+    RecombinationError
+        If no method of the chain met the contract.
+    """
+    weights, weight_exponent = to_order_one(weights)
+    rows, moments = summarise(Rows(points, weights))
+    totals = Totals(moments.sums.sum(axis=0), moments.masses.sum(), moments.peak)
+    for name, candidate in chain(method).items():
+        try:
+            indices, masses = reduce_rows(
+                rows, moments, totals.peak, candidate, target, random
+            )
+        except (MethodFailed, np.linalg.LinAlgError):
+            continue
+        indices, masses = ascending(indices, masses)
+        support = rows.read(indices)
+        residual, mass_error = moment_errors(support, masses, totals)
+        if max(residual, mass_error) > EXACT:
+            masses = polished(support, masses, totals)
+            residual, mass_error = moment_errors(support, masses, totals)
+        if residual <= MAX_RESIDUAL and mass_error <= MAX_MASS_ERROR:
+            if weight_exponent:
+                masses = np.ldexp(masses, weight_exponent)
+            return Recombination(indices, masses, residual, name)
+    raise RecombinationError(
+        f"None of {', '.join(chain(method))} matched the moments of the points."
+    )
+
+
+def to_order_one(weights) -> tuple[np.ndarray | None, int]:
+    """Return masses of order one and the power of two they were divided by."""
+    if weights is None or 1e-100 < weights.max() < 1e100:
+        return weights, 0
+    exponent = int(np.frexp(weights.max())[1])
+    return np.ldexp(weights, -exponent), exponent
+
+
+def summarise(rows: Rows) -> tuple[Rows, GroupMoments]:
+    """Read all rows once, twice where their columns have to be scaled first."""
+    n_rows, n_columns = rows.points.shape
+    n_groups = max(
+        FIRST_GROUPS_PER_MOMENT * (n_columns + 1), BLOCK_ENTRIES // (n_columns + 1)
+    )
+    largest_group = max(1, BLOCK_ENTRIES // max(1, n_columns))
+    group_size = min(-(-n_rows // n_groups), largest_group)
+    moments = group_moments(rows, group_size)
+    if not np.isfinite(moments.peak).all():
+        raise ValueError("points must be finite; got NaN or infinity.")
+    exponents = safe_exponents(moments.peak)
+    if exponents is not None:
+        rows = replace(rows, exponents=exponents)
+        moments = group_moments(rows, group_size)
+    return rows, moments
+
+
+def reduce_rows(
+    rows: Rows,
+    moments: GroupMoments,
+    peak: np.ndarray,
+    method: Method,
+    target: int | None,
+    random: RandomSource,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Apply one method to the rows, by way of their groups where it has any."""
+    n_rows = len(rows.points)
+    if method.uses_groups and moments.group_size > 1 and n_rows > (target or 1):
+        indices, factors, is_final = reduce_groups(
+            moments, n_rows, peak, method.reduce, target or 0, random
+        )
+        masses = rows.masses(indices) * factors
+        if is_final:
+            return indices, masses
+    else:
+        indices = np.arange(n_rows)
+        masses = rows.masses(indices)
+    indices, masses = with_mass(indices, masses)
+    kept, masses = method.reduce(
+        Atoms(rows.read(indices), masses, peak), target, random
+    )
+    return indices[kept], masses
+
+
+def with_mass(indices, masses) -> tuple[np.ndarray, np.ndarray]:
+    """Drop the atoms without mass."""
+    if masses.all():
+        return indices, masses
+    has_mass = masses > 0.0
+    return indices[has_mass], masses[has_mass]
+
+
+def ascending(indices, masses) -> tuple[np.ndarray, np.ndarray]:
+    """Drop the atoms without mass and sort the others by their index."""
+    indices, masses = with_mass(indices, masses)
+    order = np.argsort(indices)
+    return indices[order].astype(np.int64, copy=False), masses[order]
