@@ -1,0 +1,176 @@
+"""The benchmarks' judge, reference optima and adapters keep their promises."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples" / "benchmarks"
+NAMES = ("problems", "judge", "reference", "adapters")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Modules of the benchmark folder, without shadowing modules of the tests."""
+    shadowed = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
+    sys.path.insert(0, str(FOLDER))
+    modules = {name: importlib.import_module(name) for name in NAMES}
+    yield modules
+    sys.path.remove(str(FOLDER))
+    for name in NAMES:
+        del sys.modules[name]
+    sys.modules.update(shadowed)
+
+
+PENALTIES = [(0.0, 0.02), (0.03, 0.0), (0.02, 0.01)]
+LOSSES = ["squared", "logistic", "multinomial"]
+
+
+def make(bench, loss, l1, l2, seed, n_rows=300, n_features=6):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, n_features)) + 0.3
+    score = X @ rng.standard_normal((n_features, 3)) + rng.gumbel(size=(n_rows, 3))
+    y = {
+        "squared": score[:, 0],
+        "logistic": (score[:, 0] > 0).astype(float),
+        "multinomial": score.argmax(axis=1).astype(float),
+    }[loss]
+    return bench["problems"].BenchProblem("test", loss, X, y, l1=l1, l2=l2)
+
+
+def draw_params(problem, seed):
+    rng = np.random.default_rng(seed)
+    coef = rng.standard_normal((problem.n_features, problem.n_outputs))
+    return coef, rng.standard_normal(problem.n_outputs)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_judge_gradient_is_the_derivative_of_its_objective(
+    bench, loss, global_random_seed
+):
+    problem = make(bench, loss, 0.0, 0.0, global_random_seed)
+    judge = bench["judge"].Judge(problem)
+    coef, intercept = draw_params(problem, global_random_seed)
+    coef_part, intercept_part = judge.loss_gradient(judge.margins(coef, intercept))
+    direction, shift = draw_params(problem, global_random_seed + 1)
+    h = 1e-5
+    plus = judge.objective(coef + h * direction, intercept + h * shift)
+    minus = judge.objective(coef - h * direction, intercept - h * shift)
+    slope = (coef_part * direction).sum() + intercept_part @ shift
+    # Central differences are exact to h^2 times the third derivative.
+    assert (plus - minus) / (2 * h) == pytest.approx(slope, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(("l1", "l2"), PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_dual_gap_bounds_the_suboptimality(bench, loss, l1, l2, global_random_seed):
+    """Weak duality: for any candidate, gap >= F - F*; at the optimum both vanish."""
+    problem = make(bench, loss, l1, l2, global_random_seed)
+    judge = bench["judge"].Judge(problem)
+    coef, intercept, optimum = bench["reference"].solve_reference(problem)
+    best = judge.evaluate(coef, intercept)
+    assert abs(best.dual_gap) <= 1e-12 * optimum
+    assert best.violation <= 1e-13
+    for size in (1e-3, 0.1, 1.0):
+        noise, shift = draw_params(problem, global_random_seed + 2)
+        verdict = judge.evaluate(coef + size * noise, intercept + size * shift)
+        assert verdict.objective > optimum
+        assert verdict.dual_gap >= verdict.objective - optimum - 1e-12
+
+
+def test_judge_reproduces_the_soft_threshold(bench):
+    """Orthonormal columns: the lasso optimum is known in closed form."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((64, 4))
+    X -= X.mean(axis=0)
+    X = 8.0 * np.linalg.qr(X)[0]
+    y = X @ [2.0, -1.0, 0.05, 0.0] + 3.0
+    problem = bench["problems"].BenchProblem("orthonormal", "squared", X, y, l1=0.1)
+    expected = np.array([1.9, -0.9, 0.0, 0.0])[:, None]
+    verdict = bench["judge"].Judge(problem).evaluate(expected, np.array([3.0]))
+    assert verdict.violation <= 1e-14
+    assert abs(verdict.dual_gap) <= 1e-14
+    coef, intercept, _ = bench["reference"].solve_reference(problem)
+    np.testing.assert_allclose(coef, expected, atol=1e-13)
+    assert intercept[0] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_judge_survives_huge_margins(bench, loss, global_random_seed):
+    problem = make(bench, loss, 0.01, 0.01, global_random_seed)
+    coef, intercept = draw_params(problem, 0)
+    judge = bench["judge"].Judge(problem)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        verdict = judge.evaluate(1e4 * coef, intercept)
+    assert np.isfinite([verdict.objective, verdict.violation, verdict.dual_gap]).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_verdict_does_not_depend_on_chunks_or_storage(
+    bench, loss, global_random_seed, monkeypatch
+):
+    problem = make(bench, loss, 0.02, 0.01, global_random_seed)
+    coef, intercept = draw_params(problem, global_random_seed)
+    whole = bench["judge"].Judge(problem).evaluate(coef, intercept)
+    monkeypatch.setattr(bench["judge"], "CHUNK_ROWS", 7)
+    sparse = bench["problems"].BenchProblem(
+        "sparse", loss, sp.csr_array(problem.X), problem.y, l1=0.02, l2=0.01
+    )
+    for other in (problem, sparse):
+        verdict = bench["judge"].Judge(other).evaluate(coef, intercept)
+        assert verdict.objective == pytest.approx(whole.objective, rel=1e-14)
+        assert verdict.dual_gap == pytest.approx(whole.dual_gap, rel=1e-10)
+        assert verdict.violation == pytest.approx(whole.violation, rel=1e-10)
+
+
+def test_reference_solves_collinear_least_squares(bench, global_random_seed):
+    """Condition number 1e8: normal equations fail, the reference reaches the floor."""
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.standard_normal((500, 5))
+    X[:, 4] = X[:, 0] + 1e-8 * X[:, 4]
+    noise = rng.standard_normal(500)
+    noise -= np.linalg.lstsq(np.c_[X, np.ones(500)], noise, rcond=1e-15)[0] @ np.vstack(
+        [X.T, np.ones(500)]
+    )
+    problem = bench["problems"].BenchProblem("collinear", "squared", X, X[:, 4] + noise)
+    *_, optimum = bench["reference"].solve_reference(problem)
+    assert optimum == pytest.approx(0.5 * np.mean(noise**2), rel=1e-10)
+
+
+def test_adapters_solve_the_problem_they_are_given(bench):
+    """Parameter conversion: each rival's solution satisfies our KKT conditions."""
+    solved = set()
+    for build in bench["problems"].QUICK_PROBLEMS.values():
+        problem = build()
+        judge = bench["judge"].Judge(problem)
+        *_, optimum = bench["reference"].solve_reference(problem)
+        for adapter in bench["adapters"].ADAPTERS:
+            if adapter.library != "sklearn" or adapter.skip(problem):
+                continue
+            solution = adapter.solve(problem, adapter.settings[-1])
+            objective = judge.objective(solution.coef, solution.intercept)
+            assert (objective - optimum) / optimum <= 1e-9, (problem.name, adapter.name)
+            solved.add(adapter.name)
+    assert len(solved) == 7
+
+
+def test_peers_benchmark_writes_its_report(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_peers.py"), "--quick"]
+    problems = ["quick-lasso", "household"]
+    command += ["--problems", *problems, "--rivals", "sklearn Lasso"]
+    output = subprocess.run(
+        [*command, "--output", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "household: skipped" in output
+    report = (tmp_path / "README.md").read_text()
+    assert "sklearn Lasso precompute" in report
+    assert (tmp_path / "quick-lasso.png").stat().st_size > 0
+    header = (tmp_path / "runs.csv").read_text().splitlines()[0]
+    assert header.startswith("problem,rival,setting,seconds,suboptimality")
