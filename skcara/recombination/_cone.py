@@ -14,8 +14,8 @@ the coefficients :math:`a(x) = B^{-1} x` of every atom.
 If no atom answers, one basis atom after the other is replaced by the atom most
 opposite to the mean direction of the basis atoms, which turns the cone towards covering
 :math:`-x` for some :math:`x`. Inverse and coefficients follow by Sherman–Morrison in
-:math:`O(rN)`. The search is fast on average and exponential at worst; it is cut off by a
-budget of exchanges, given out in Luby's sequence times :math:`2(r + 1)` with a fresh
+:math:`O(rN)`. The search is fast on average and exponential at worst; it is cut off by
+a budget of exchanges, given out in Luby's sequence times :math:`2(r + 1)` with a fresh
 random basis for each, and the atoms deleted so far stay deleted.
 
 References

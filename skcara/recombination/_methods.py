@@ -25,14 +25,17 @@ class Method(NamedTuple):
     uses_groups : bool
         Whether large data may be read as group sums first. The methods that do not are
         defined on all atoms at once and copy them.
+    uses_samples: bool
+        Whether a sample is calibrated first where the target size leaves room for it.
     """
 
     reduce: Reduction
     uses_groups: bool = True
+    uses_samples: bool = False
 
 
 RECOMBINATION_METHODS: dict[str, Method] = {
-    "auto": Method(reduce_by_auto),
+    "auto": Method(reduce_by_auto, uses_samples=True),
     "combined": Method(reduce_by_combined),
     "log": Method(reduce_by_log),
     "cone": Method(reduce_by_cone, uses_groups=False),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from skcara.recombination._calibration import can_calibrate, reduce_by_calibration
 from skcara.recombination._coordinates import Atoms
 from skcara.recombination._methods import Method, chain
 from skcara.recombination._moments import (
@@ -20,7 +23,7 @@ from skcara.recombination._result import (
     Recombination,
     RecombinationError,
 )
-from skcara.recombination._tree import reduce_groups
+from skcara.recombination._tree import Reduced, reduce_groups
 from skcara.recombination._validation import RandomSource
 from skcara.recombination._verification import (
     EXACT,
@@ -55,14 +58,11 @@ def reduce_measure(
     weights, weight_exponent = to_order_one(weights)
     rows, moments = summarise(Rows(points, weights))
     totals = Totals(moments.sums.sum(axis=0), moments.masses.sum(), moments.peak)
-    for name, candidate in chain(method).items():
+    for name, attempt in attempts(rows, moments, totals, method, target, random):
         try:
-            indices, masses = reduce_rows(
-                rows, moments, totals.peak, candidate, target, random
-            )
+            indices, masses = ascending(*attempt())
         except (MethodFailed, np.linalg.LinAlgError):
             continue
-        indices, masses = ascending(indices, masses)
         support = rows.read(indices)
         residual, mass_error = moment_errors(support, masses, totals)
         if max(residual, mass_error) > EXACT:
@@ -75,6 +75,25 @@ def reduce_measure(
     raise RecombinationError(
         f"None of {', '.join(chain(method))} matched the moments of the points."
     )
+
+
+def attempts(
+    rows: Rows,
+    moments: GroupMoments,
+    totals: Totals,
+    method: str,
+    target: int | None,
+    random: RandomSource,
+) -> Iterator[tuple[str, Callable[[], Reduced]]]:
+    """Yield what to try, in order, with the name of the method to report."""
+    methods = chain(method)
+    if methods[method].uses_samples and can_calibrate(*rows.points.shape, target):
+        yield method, partial(reduce_by_calibration, rows, totals, target, random)
+    for name, candidate in methods.items():
+        yield (
+            name,
+            partial(reduce_rows, rows, moments, totals.peak, candidate, target, random),
+        )
 
 
 def to_order_one(weights) -> tuple[np.ndarray | None, int]:
@@ -110,7 +129,7 @@ def reduce_rows(
     method: Method,
     target: int | None,
     random: RandomSource,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Reduced:
     """Apply one method to the rows, by way of their groups where it has any."""
     n_rows = len(rows.points)
     if method.uses_groups and moments.group_size > 1 and n_rows > (target or 1):

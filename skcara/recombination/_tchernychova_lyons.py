@@ -5,8 +5,9 @@ computed once. Let the columns of :math:`\Phi` be an orthonormal basis of it. Af
 moving the masses along a column until atom :math:`i` vanishes, the next directions must
 not touch atom :math:`i`. A Householder reflection :math:`H` with
 :math:`\Phi_{i,:} H = (\pm\|\Phi_{i,:}\|, 0, \dots, 0)` gathers everything that does in
-the first column, which is dropped. Reflections keep :math:`\Phi` orthonormal; subtracting
-multiples of the used column, as published, divides by an entry that may be small.
+the first column, which is dropped. Reflections keep :math:`\Phi` orthonormal;
+subtracting multiples of the used column, as published, divides by an entry that may be
+small.
 
 A level costs :math:`O(n^3)`, all of them :math:`O(Nn + n^3 \log(N/n))`.
 

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.recombination._coordinates import EPS, ROUND_OFF
+from skcara.recombination._coordinates import ROUND_OFF
 
 MAX_RESIDUAL = 1e-10
 MAX_MASS_ERROR = 1e-12
 
-# Sums of a few products cannot be expected to be better than this.
-EXACT = 8 * EPS
+# Accurate to the rounding of the sums: nothing to improve.
+EXACT = ROUND_OFF
 
 
 class Totals(NamedTuple):
