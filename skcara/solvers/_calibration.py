@@ -1,0 +1,164 @@
+r"""Reweight sampled rows so that they carry the full gradient exactly.
+
+Let a sample of rows with weights ``w`` be cut into tiles of consecutive sampled rows,
+and let :math:`b_t` be the sum over tile ``t`` of the weighted moments (one, gradient at
+the anchor). The moments :math:`m` of all the rows differ from :math:`\sum_t b_t` by the
+sampling error. *Calibration* multiplies the weights of tile ``t`` by a factor
+:math:`f_t` with :math:`\sum_t f_t b_t = m`, changing the weights as little as possible:
+
+.. math::
+
+    \min_f \sum_t W_t (f_t - 1)^2
+    \;\Rightarrow\; f_t = 1 + b_t^\top \lambda / W_t, \quad
+    \Big(\sum_t b_t b_t^\top / W_t\Big) \lambda = m - \sum_t b_t ,
+
+with the mass :math:`W_t` of the tile. One small linear system, so it costs far less
+than eliminating rows one by one. The factors deviate from one by about
+:math:`\sqrt{d / n_{tiles}}` for ``d`` moments; with enough tiles they are positive.
+Where they are not (heavy tails), *tilting* minimises the relative entropy instead,
+
+.. math:: f_t = \exp(b_t^\top \lambda / W_t),
+
+by Newton steps on its dual: positive by construction, and possible exactly if ``m`` lies
+inside the convex hull. If that fails too the caller enlarges the sample.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from skcara.solvers._quadratic import ScaledCholesky
+
+# Tiles per matched moment: factors deviate from one by 1/5 (one standard deviation).
+TILES_PER_MOMENT = 25
+_MAX_TILE_ROWS = 64
+# Rows may keep this small a share of their weight; smaller ones add noise only.
+_MIN_FACTOR = 0.02
+_MAX_TILTING_STEPS = 30
+_MIN_SHARE = 1e-4
+_EXPONENTS = (-50.0, 50.0)
+# Solves after the first one remove its rounding, and the effect of the ridge with
+# which linearly dependent moments are factorised.
+_REFINEMENTS = 3
+_EPS = np.finfo(np.float64).eps
+# Relative error of the matched moments that counts as rounding.
+_RESIDUAL_TOLERANCE = 1e-11
+
+
+def calibrate(rows, derivative, weights, moments):
+    """Weights of the rows under which they have the given gradient and mass one.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_params)
+    derivative : ndarray of shape (n_rows, n_outputs)
+        Derivatives of the losses at the anchor.
+    weights : ndarray of shape (n_rows,)
+        Positive, summing to about one.
+    moments : ndarray of shape (n_params * n_outputs,)
+        Gradient of the loss on the full data.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_rows,) or None
+        ``None`` if no positive weights were found.
+    """
+    n_rows, n_moments = len(weights), len(moments) + 1
+    tile_rows = n_rows // (TILES_PER_MOMENT * n_moments)
+    tile_rows = min(max(tile_rows, 1), _MAX_TILE_ROWS)
+    edges = np.arange(0, n_rows, tile_rows)
+    masses = np.add.reduceat(weights, edges)
+    sums = tile_sums(rows, derivative * weights[:, None], tile_rows)
+    tiles = np.column_stack([sums, masses])
+    factors = matching_factors(tiles, masses, np.append(moments, 1.0))
+    if factors is None:
+        return None
+    return weights * np.repeat(factors, tile_rows)[:n_rows]
+
+
+def tile_sums(rows, derivative, tile_rows):
+    """Sum of derivative x row over consecutive tiles, (n_tiles, n_coords)."""
+    n_rows, n_params = rows.shape
+    n_outputs = derivative.shape[1]
+    n_tiles = -(-n_rows // tile_rows)
+    if sparse.issparse(rows):
+        indptr = np.append(np.arange(0, n_rows, tile_rows), n_rows)
+        sums = np.empty((n_tiles, n_params, n_outputs))
+        for output in range(n_outputs):
+            adder = sparse.csr_array(
+                (derivative[:, output], np.arange(n_rows), indptr),
+                shape=(n_tiles, n_rows),
+            )
+            sums[:, :, output] = (adder @ rows).toarray()
+        return sums.reshape(n_tiles, -1)
+    if tile_rows == 1:
+        return (rows[:, :, None] * derivative[:, None, :]).reshape(n_tiles, -1)
+    n_full = n_rows // tile_rows
+    full = n_full * tile_rows
+    stacked = rows[:full].reshape(n_full, tile_rows, n_params).transpose(0, 2, 1)
+    factors = derivative[:full].reshape(n_full, tile_rows, n_outputs)
+    sums = np.empty((n_tiles, n_params, n_outputs))
+    np.matmul(stacked, factors, out=sums[:n_full])
+    if full < n_rows:
+        sums[n_full] = rows[full:].T @ derivative[full:]
+    return sums.reshape(n_tiles, -1)
+
+
+def matching_factors(tiles, masses, moments):
+    """Positive factors with ``factors @ tiles == moments``, or None.
+
+    Parameters
+    ----------
+    tiles : ndarray of shape (n_tiles, n_moments)
+    masses : ndarray of shape (n_tiles,)
+    moments : ndarray of shape (n_moments,)
+    """
+    # Errors are judged relative to the sum of what is added up, moment by moment.
+    size = np.abs(tiles).sum(axis=0) + np.abs(moments)
+    size[size == 0] = 1.0
+    tiles, moments = tiles / size, moments / size
+    for find in (_least_squares_factors, _tilted_factors):
+        factors = find(tiles, masses, moments)
+        # Written so that a NaN fails both tests.
+        is_positive = factors.min() > _MIN_FACTOR
+        error = np.abs(factors @ tiles - moments).max()
+        if is_positive and error <= _RESIDUAL_TOLERANCE:
+            return factors
+    return None
+
+
+def _least_squares_factors(tiles, masses, moments):
+    influence = tiles / masses[:, None]
+    system = _gram_factor(tiles, masses)
+    factors = np.ones(len(tiles))
+    for _ in range(_REFINEMENTS):
+        factors += influence @ system.solve(moments - factors @ tiles)
+    return factors
+
+
+def _tilted_factors(tiles, masses, moments):
+    r"""Minimise the dual :math:`\sum_t W_t e^{b_t \lambda / W_t} - m \lambda`."""
+    influence = tiles / masses[:, None]
+    multiplier = np.zeros(len(moments))
+    factors = np.ones(len(tiles))
+    value = masses.sum()
+    for _ in range(_MAX_TILTING_STEPS):
+        residual = moments - factors @ tiles
+        if np.abs(residual).max() <= 0.1 * _RESIDUAL_TOLERANCE:
+            break
+        step = _gram_factor(tiles, masses / factors).solve(residual)
+        share, slope = 1.0, residual @ step
+        while share > _MIN_SHARE:
+            trial = multiplier + share * step
+            # Larger exponents cannot belong to a solution with total mass one.
+            trial_factors = np.exp(np.clip(influence @ trial, *_EXPONENTS))
+            trial_value = masses @ trial_factors - moments @ trial
+            if trial_value <= value - 1e-4 * share * slope + _EPS * abs(value):
+                break
+            share *= 0.5
+        multiplier, factors, value = trial, trial_factors, trial_value
+    return factors
+
+
+def _gram_factor(tiles, masses):
+    scaled = tiles / np.sqrt(masses)[:, None]
+    return ScaledCholesky(scaled.T @ scaled)

@@ -1,0 +1,226 @@
+r"""The objective of a reduced measure, and its minimisation by Newton steps.
+
+A reduced measure is a set of rows with positive weights ``w``. Its objective
+
+.. math:: \hat F(p) = \sum_k w_k\, \ell(y_k, x_k^\top p) + \mathrm{penalty}(p)
+
+has a few thousand terms, so gradients cost little and a Hessian is affordable.
+:func:`minimize_reduced` uses the true reduced loss, not only its quadratic model, and
+keeps a factorised Hessian as long as it contracts well: most steps then cost one
+gradient on the reduced rows (a *chord* step).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skcara.objective import Loss, SeparablePenalty
+from skcara.solvers._quadratic import QuadraticModel
+
+# Rows scaled at a time for a Hessian: the scaled copy stays in the cache.
+_HESSIAN_ENTRIES = 2**18
+# Share of the predicted decrease that a step must achieve.
+_SUFFICIENT_DECREASE = 1e-4
+_MAX_HALVINGS = 30
+# A chord step whose predicted decrease is not this much smaller than that of the step
+# before says that the Hessian is out of date.
+_CHORD_CONTRACTION = 0.1
+
+
+@dataclass(frozen=True)
+class ReducedPoint:
+    """The reduced objective at one point (flat coordinates)."""
+
+    params: np.ndarray
+    objective: float
+    gradient: np.ndarray
+    prediction: np.ndarray
+
+
+class ReducedProblem:
+    """Weighted rows with the loss and the penalty of the full problem.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_params)
+    target, weights : ndarray of shape (n_rows,)
+    loss : Loss
+    penalty : SeparablePenalty
+    """
+
+    def __init__(self, rows, target, weights, loss: Loss, penalty: SeparablePenalty):
+        self.rows = rows
+        self.target = target
+        self.weights = weights
+        self.loss = loss
+        self.penalty = penalty
+        self.n_rows, self.n_params = rows.shape
+        self.shape = (self.n_params, loss.n_outputs)
+
+    def reweighted(self, weights) -> "ReducedProblem":
+        """Return the same rows with other weights."""
+        return ReducedProblem(self.rows, self.target, weights, self.loss, self.penalty)
+
+    def evaluate(self, params) -> ReducedPoint:
+        """Objective and smooth gradient at flat ``params``."""
+        shaped = params.reshape(self.shape)
+        prediction = self.rows @ shaped
+        loss, derivative = self.loss.weighted_sum(
+            self.target, prediction.copy(), self.weights
+        )
+        gradient = self.rows.T @ derivative + self.penalty.l2 * shaped
+        objective = loss + self.penalty.value(shaped)
+        return ReducedPoint(params, objective, gradient.ravel(), prediction)
+
+    def model(self, prediction) -> QuadraticModel:
+        """Quadratic model with the Hessian at these predictions, L2 included."""
+        matrix = self.hessian(prediction)
+        matrix.flat[:: len(matrix) + 1] += self._spread(self.penalty.l2)
+        return QuadraticModel(
+            matrix, self._spread(self.penalty.l1), self._spread(self.penalty.positive)
+        )
+
+    def _spread(self, strength):
+        return np.repeat(strength[:, 0], self.shape[1])
+
+    def hessian(self, prediction):
+        """Hessian of the loss in flat coordinates."""
+        n_coords = self.n_params * self.shape[1]
+        matrix = np.zeros((n_coords, n_coords))
+        step = max(_HESSIAN_ENTRIES // n_coords, 256)
+        for start in range(0, self.n_rows, step):
+            part = slice(start, start + step)
+            matrix += loss_hessian(
+                self.rows[part],
+                self.weights[part],
+                self.loss,
+                self.target[part],
+                prediction[part],
+            )
+        return matrix
+
+
+def loss_hessian(rows, weights, loss, target, prediction):
+    r"""Hessian :math:`\sum_i w_i\, \ell''_i \otimes x_i x_i^\top` of some rows.
+
+    Returns
+    -------
+    hessian : ndarray of shape (n_coords, n_coords)
+        In flat coordinates ``param * n_outputs + output``.
+    """
+    if loss.n_outputs == 1:
+        curvature = weights * loss.second_derivative(target, prediction)
+        return _weighted_gram(rows, curvature)
+    if sparse.issparse(rows):
+        rows = rows.toarray()
+    n_rows, n_params = rows.shape
+    probability = loss.derivative(target, prediction)
+    probability[np.arange(n_rows), target] += 1.0
+    # diag(p) - p p': the second part is one large product, which BLAS does fastest.
+    outer = probability * np.sqrt(weights)[:, None]
+    outer = (rows[:, :, None] * outer[:, None, :]).reshape(n_rows, -1)
+    hessian = -(outer.T @ outer)
+    blocks = hessian.reshape(n_params, loss.n_outputs, n_params, loss.n_outputs)
+    for output in range(loss.n_outputs):
+        curvature = weights * probability[:, output]
+        blocks[:, output, :, output] += _weighted_gram(rows, curvature)
+    return hessian
+
+
+def _weighted_gram(rows, curvature):
+    root = np.sqrt(curvature)
+    if sparse.issparse(rows):
+        scaled = sparse.csr_array(sparse.diags_array(root) @ rows)
+        return (scaled.T @ scaled).toarray()
+    scaled = rows * root[:, None]
+    return scaled.T @ scaled
+
+
+@dataclass(frozen=True)
+class ReducedSolution:
+    """Result of :func:`minimize_reduced`.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_coords,)
+    first_decrease : float
+        Decrease that the first model predicted: half the squared Newton decrement,
+        a scale-free distance from the starting point to the optimum.
+    steps, evaluations, hessians : int
+        Accepted steps, gradients and Hessians on the reduced rows.
+    model : QuadraticModel
+        The last Hessian, for reuse.
+    """
+
+    params: np.ndarray
+    first_decrease: float
+    steps: int
+    evaluations: int
+    hessians: int
+    model: QuadraticModel
+
+
+def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50):
+    """Minimise a reduced objective by damped proximal Newton and chord steps.
+
+    Parameters
+    ----------
+    problem : ReducedProblem
+    start : ReducedPoint
+        The reduced objective at the starting point.
+    model : QuadraticModel, optional
+        A Hessian from a nearby point or measure.
+    accuracy : float
+        Stop when the predicted decrease is this share of the first one. The measure
+        itself is only that good, and the next full gradient corrects both.
+    max_steps : int
+        Bound on the number of steps.
+
+    Returns
+    -------
+    ReducedSolution
+    """
+    is_fresh = model is None
+    model = problem.model(start.prediction) if is_fresh else model
+    point, first, previous = start, None, np.inf
+    evaluations, hessians = 0, int(is_fresh)
+    for step in range(max_steps):
+        candidate = model.minimize(point.params, point.gradient)
+        predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
+        if predicted > _CHORD_CONTRACTION * previous and not is_fresh:
+            model, is_fresh = problem.model(point.prediction), True
+            hessians += 1
+            candidate = model.minimize(point.params, point.gradient)
+            predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
+        first = predicted if first is None else first
+        if not predicted > accuracy * first:
+            # The decrease of this last step is negligible, and so is the risk.
+            return ReducedSolution(
+                candidate, first, step + 1, evaluations, hessians, model
+            )
+        following, tried = _line_search(problem, point, candidate, predicted)
+        evaluations += tried
+        if following is None and is_fresh:
+            break
+        previous = predicted if following is not None and tried == 1 else 0.0
+        point = point if following is None else following
+        is_fresh = is_fresh and following is None
+    return ReducedSolution(
+        point.params, first or 0.0, max_steps, evaluations, hessians, model
+    )
+
+
+def _line_search(problem, point, candidate, predicted):
+    """First of the points ``candidate``, halfway, ... that decreases enough."""
+    # Differences of the objective below this are rounding.
+    noise = 4 * np.finfo(float).eps * abs(point.objective)
+    share = 1.0
+    for halving in range(_MAX_HALVINGS):
+        params = point.params + share * (candidate - point.params)
+        following = problem.evaluate(params)
+        required = 2 * _SUFFICIENT_DECREASE * share * predicted
+        if following.objective <= point.objective - required + noise:
+            return following, halving + 1
+        share *= 0.5
+    return None, _MAX_HALVINGS

@@ -1,0 +1,218 @@
+r"""Where reduced measures come from.
+
+A *source* turns an evaluation of the full data into a reduced problem whose gradient at
+the evaluated point equals the full one. Three of them share one interface:
+
+* :class:`AllRows`: few enough rows are their own reduced measure;
+* :class:`CalibratedSample`: a stratified sample, kept over the rounds, whose weights
+  are calibrated to every new gradient;
+* :class:`RecombinedGroups`: groups of rows chosen by a recombination method, fresh in
+  every round.
+
+``reduce`` returns ``None`` when the source has nothing smaller than the full data to
+offer; the solver then takes Newton steps on all rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skcara.objective import Evaluation, Problem, SeparablePenalty
+from skcara.recombination import RecombinationError, recombine_groups
+from skcara.solvers._calibration import calibrate
+from skcara.solvers._quadratic import QuadraticModel
+from skcara.solvers._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers._rounds import Measure
+from skcara.solvers._sampling import draw_rows
+
+# A sample of m rows leaves an error of about n_coords / m and costs m / n_rows passes
+# for each step on it: a twentieth of the rows, within these multiples of n_coords.
+_ROWS_SHARE = 1 / 20
+_MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 64, 4000
+# The copy of the sampled rows must stay small against the data.
+_MAX_SHARE = 1 / 8
+_GROWTH = 3
+# The pilot starts on this many rows per coordinate, then on ever larger samples.
+_PILOT_ROWS_PER_COORD = 40
+_PILOT_GROWTH = 6
+# Rows of a group that is recombined as a whole.
+_GROUP_ROWS = 32
+_GROUPS_PER_MOMENT = 4
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced problem, and the measure behind it (None if all rows are in it)."""
+
+    problem: ReducedProblem
+    measure: Measure | None
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A starting point from a sample, and the share of a pass that it cost."""
+
+    params: np.ndarray
+    passes: float
+    model: QuadraticModel | None = None
+
+
+class AllRows:
+    """All rows as a reduced problem of their own, copied once."""
+
+    group_rows = None
+
+    def __init__(self, problem: Problem):
+        indices = np.arange(problem.n_rows)
+        self._problem = ReducedProblem(
+            problem.design.take(indices, keep_sparse=True),
+            problem.target,
+            np.ascontiguousarray(problem.weights),
+            problem.loss,
+            problem.penalty,
+        )
+
+    def pilot(self, params) -> Pilot:
+        """All rows are at hand: no sample is needed to start."""
+        return Pilot(params, 0.0)
+
+    def reduce(self, evaluation: Evaluation) -> Reduction:
+        """Return the problem itself."""
+        return Reduction(self._problem, None)
+
+    def enlarge(self) -> bool:
+        """There is nothing to enlarge, and no need."""
+        return False
+
+
+class CalibratedSample:
+    """A stratified sample of rows, reweighted to carry each full gradient exactly."""
+
+    group_rows = None
+
+    def __init__(self, problem: Problem, rng):
+        self._full = problem
+        self._rng = rng
+        n_coords = problem.n_coords
+        size = np.clip(
+            int(_ROWS_SHARE * problem.n_rows),
+            _MIN_ROWS_PER_COORD * n_coords,
+            _MAX_ROWS_PER_COORD * n_coords,
+        )
+        self._max_size = int(_MAX_SHARE * problem.n_rows)
+        self._draw(min(size, self._max_size))
+
+    def _draw(self, size):
+        full = self._full
+        weights = None if full.sample_weight is None else full.weights
+        self._size = size
+        self._indices, base_weights = draw_rows(
+            size, full.n_rows, self._rng, weights=weights
+        )
+        self._sample = ReducedProblem(
+            full.design.take(self._indices, keep_sparse=True),
+            full.target[self._indices],
+            base_weights / base_weights.sum(),
+            full.loss,
+            full.penalty,
+        )
+
+    def pilot(self, params) -> Pilot:
+        """Minimise on ever larger parts of the sample."""
+        sample, flat, passes = self._sample, params.ravel(), 0.0
+        smallest = _PILOT_ROWS_PER_COORD * self._full.n_coords
+        n_levels = max(int(np.log(sample.n_rows / smallest) / np.log(_PILOT_GROWTH)), 0)
+        for level in range(n_levels, -1, -1):
+            part = _part_of_sample(sample, _PILOT_GROWTH**level)
+            solution = minimize_reduced(
+                part, part.evaluate(flat), accuracy=1e-3 if level == n_levels else 0.05
+            )
+            flat = solution.params
+            work = 1 + solution.evaluations + solution.hessians
+            passes += work * part.n_rows / self._full.n_rows
+        return Pilot(flat.reshape(params.shape), passes, solution.model)
+
+    def reduce(self, evaluation: Evaluation) -> Reduction | None:
+        """Calibrate the weights, on a larger sample where that has no solution."""
+        while True:
+            sample = self._sample
+            prediction = sample.rows @ evaluation.params
+            derivative = sample.loss.derivative(sample.target, prediction)
+            gradient = evaluation.gradient.ravel()
+            weights = calibrate(sample.rows, derivative, sample.weights, gradient)
+            if weights is not None:
+                measure = Measure(self._indices, weights)
+                return Reduction(sample.reweighted(weights), measure)
+            if not self.enlarge():
+                return None
+
+    def enlarge(self) -> bool:
+        """Draw more rows; false if there are no more to draw."""
+        if self._size >= self._max_size:
+            return False
+        self._draw(min(_GROWTH * self._size, self._max_size))
+        return True
+
+
+class RecombinedGroups:
+    """Groups of consecutive rows, recombined so that their gradient sums match."""
+
+    group_rows = _GROUP_ROWS
+
+    def __init__(self, problem: Problem, method: str, rng):
+        self._full = problem
+        self._method = method
+        self._rng = rng
+        self._size = _GROUPS_PER_MOMENT * (problem.n_coords + 1)
+        self._starter = CalibratedSample(problem, rng)
+
+    def pilot(self, params) -> Pilot:
+        """Minimise on ever larger parts of a sample."""
+        start = self._starter.pilot(params)
+        return Pilot(start.params, start.passes)
+
+    def reduce(self, evaluation: Evaluation) -> Reduction | None:
+        """Recombine the groups of the evaluation."""
+        full, groups = self._full, evaluation.groups
+        try:
+            indices, weights = recombine_groups(
+                groups.sums,
+                groups.masses,
+                groups.offsets,
+                full.weights,
+                method=self._method,
+                target_size=self._size,
+                random_state=self._rng,
+            )
+        except RecombinationError:
+            return None
+        rows = full.design.take(indices, keep_sparse=True)
+        target = full.target[indices]
+        problem = ReducedProblem(rows, target, weights, full.loss, full.penalty)
+        return Reduction(problem, Measure(indices, weights))
+
+    def enlarge(self) -> bool:
+        """Keep more groups; false if that would keep most of the rows."""
+        if _GROWTH * self._size * _GROUP_ROWS > _MAX_SHARE * self._full.n_rows:
+            return False
+        self._size *= _GROWTH
+        return True
+
+
+def _part_of_sample(sample, stride):
+    """Every ``stride``-th row, with a penalty that keeps the problem well posed.
+
+    A column that is rare in the sample may separate the classes there. The prior
+    knowledge of one more row per coefficient keeps it from running away.
+    """
+    penalty = sample.penalty
+    weights = sample.weights[::stride]
+    extra = np.full_like(penalty.l2, 1.0 / len(weights))
+    penalty = SeparablePenalty(penalty.l1, penalty.l2 + extra, penalty.positive)
+    return ReducedProblem(
+        sample.rows[::stride],
+        sample.target[::stride],
+        weights / weights.sum(),
+        sample.loss,
+        penalty,
+    )
