@@ -104,7 +104,7 @@ def logistic_gaussian(n_rows, n_features, *, penalty="l2", scale_spread=0.0, see
     """Binary labels from a logistic model with a third of its coefficients zero.
 
     ``scale_spread`` is the standard deviation of the logarithm of the column scales:
-    0 for standardised columns, 1 for columns in the units of their origin.
+    0 for standardised columns, 0.5 for scales that differ by factors up to ten.
     """
     rng = np.random.default_rng(seed)
     X = correlated_gaussian(n_rows, n_features, rng)
@@ -244,8 +244,8 @@ def flights(data_dir=None, *, alpha=0.05, max_rows=None):
 
 
 TALL_PROBLEMS = {
-    "logistic-l2-n10": partial(logistic_gaussian, 1_000_000, 10, scale_spread=1.0),
-    "logistic-l2-n50": partial(logistic_gaussian, 1_000_000, 50, scale_spread=1.0),
+    "logistic-l2-n10": partial(logistic_gaussian, 1_000_000, 10, scale_spread=0.5),
+    "logistic-l2-n50": partial(logistic_gaussian, 1_000_000, 50, scale_spread=0.5),
     "logistic-l2-n50-std": partial(logistic_gaussian, 1_000_000, 50),
     "logistic-l1-n50": partial(logistic_gaussian, 1_000_000, 50, penalty="l1"),
     "multinomial-5": partial(multinomial_gaussian, 300_000, 20, 5),
