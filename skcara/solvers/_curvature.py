@@ -53,6 +53,12 @@ class BoundedCurvature:
         self.output_bound = output_bound(problem.loss)
         self.is_exact = isinstance(problem.loss, SquaredLoss)
         self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
+        # A constant column that was shifted to zero is rounding, not curvature.
+        design = problem.design
+        self._noise = np.zeros(problem.n_params)
+        self._noise[: design.n_features] = (
+            _COLUMN_NOISE * design.shift / design.scale
+        ) ** 2
         self._column_moments = None
         self._gram = None
         self._kept = {}
@@ -85,6 +91,8 @@ class BoundedCurvature:
         position = np.searchsorted(columns, block // self.problem.n_outputs)
         output = block % self.problem.n_outputs
         hessian = gram[np.ix_(position, position)]
+        is_flat = hessian.diagonal() <= self._noise[block // self.problem.n_outputs]
+        hessian[is_flat], hessian[:, is_flat] = 0.0, 0.0
         hessian = hessian * self.output_bound[np.ix_(output, output)]
         hessian[np.diag_indices_from(hessian)] += self._l2[block]
         return hessian
@@ -133,10 +141,9 @@ class BoundedCurvature:
         else:
             self.passes += 1
             squares = _read_squares(problem)
-        # A constant column that was shifted to zero is rounding, not curvature.
-        noise = (_COLUMN_NOISE * np.abs(design.shift) / design.scale) ** 2
-        squares = np.where(squares <= noise, 0.0, squares)
-        return np.append(squares, 1.0) if design.fit_intercept else squares
+        if design.fit_intercept:
+            squares = np.append(squares, 1.0)
+        return np.where(squares <= self._noise, 0.0, squares)
 
 
 def _read_squares(problem):

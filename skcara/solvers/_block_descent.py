@@ -1,0 +1,280 @@
+r"""Rounds of block descent: the loop that CaGD and CaBCD share.
+
+A round at the anchor :math:`a`, where the last pass gave the full gradient:
+
+1. choose blocks of coordinates (CaGD: one block of all coordinates);
+2. for every block, independently and from the same anchor: recombine the data for the
+   block, then step on the few atoms while the control statistic decreases;
+3. put the blocks' moves together and evaluate the full data there; shorten the joint
+   move if the objective rose.
+
+Without a recombination method, step 2 is the one step that the full gradient pays for
+and the same loop is plain (block coordinate) gradient descent. A recombination that
+fails has the same effect on its block.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcara.recombination import RecombinationError
+from skcara.solvers._block_steps import make_steps
+from skcara.solvers._control import Secant, control_matrix
+from skcara.solvers._inner import BlockModel, InnerResult, run_inner_loop
+from skcara.solvers._rounds import Measure, Round
+from skcara.solvers._safeguard import Move, Synchroniser
+
+
+@dataclass(frozen=True)
+class DescentPolicy:
+    """How blocks move, with every ``"auto"`` resolved except that of the step.
+
+    Attributes
+    ----------
+    direction : {"auto", "gradient", "Lb", "Hb"}
+        See :mod:`skcara.solvers._steps`.
+    step_size : "auto" or float
+        See :func:`skcara.solvers._block_steps.make_steps`.
+    control : str
+        A name in ``CONTROLS``.
+    momentum : float
+        Heavy-ball factor.
+    max_inner_iter : int
+        Most steps on one measure.
+    """
+
+    direction: str
+    step_size: str | float
+    control: str
+    momentum: float
+    max_inner_iter: int
+
+    @property
+    def needs_hessian(self):
+        """Whether a block's Hessian bound is used by the step or the control."""
+        is_free = self.direction == "gradient" and self.step_size != "auto"
+        return not is_free or self.control in ("lipschitz", "block-hessian")
+
+    @property
+    def gains_from_reduction(self):
+        """Whether steps after the first one can be accepted.
+
+        The first proximal Newton step minimises the block-hessian statistic, so that
+        no later step can lower it.
+        """
+        is_minimal = self.direction == "Hb" and self.control == "block-hessian"
+        return self.max_inner_iter > 1 and not is_minimal
+
+
+@dataclass(frozen=True)
+class _BlockOutcome:
+    """What one block did in a round."""
+
+    result: InnerResult
+    measure: Measure | None
+    predicted: float
+
+    @property
+    def rows_read(self):
+        return 0 if self.measure is None else len(self.measure.indices)
+
+
+class BlockDescent:
+    """Moves of blocks from a common anchor.
+
+    Parameters
+    ----------
+    problem : Problem
+        The full data.
+    policy : DescentPolicy
+        How blocks move.
+    curvature : BoundedCurvature
+        Bounds of the second derivatives.
+    reducer : BlockReducer or None
+        Source of reduced measures; None for plain descent.
+    """
+
+    def __init__(self, problem, policy, curvature, reducer):
+        self.problem = problem
+        self.policy = policy
+        self.curvature = curvature
+        self.reducer = reducer
+        self.velocity = np.zeros(problem.n_coords)
+        self._l1 = np.repeat(problem.penalty.l1[:, 0], problem.n_outputs)
+        self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
+        self._positive = np.repeat(problem.penalty.positive[:, 0], problem.n_outputs)
+
+    def move_blocks(self, evaluation, blocks, *, secant, seeds, reduce):
+        """Let every block move on its own.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            At the anchor, with group sums if measures are to be reduced.
+        blocks : list of ndarray
+            Disjoint sets of flat coordinates.
+        secant : Secant or None
+            Differences between the last two anchors.
+        seeds : sequence of int
+            One for each block, so that the number of threads changes nothing.
+        reduce : bool
+            Whether to use reduced measures.
+
+        Returns
+        -------
+        outcomes : list of _BlockOutcome
+            One for each block.
+        """
+        hessians = [None] * len(blocks)
+        if self.policy.needs_hessian:
+            hessians = self.curvature.block_hessians(blocks)
+        tasks = [
+            (evaluation, block, hessian, secant, seed, reduce)
+            for block, hessian, seed in zip(blocks, hessians, seeds, strict=True)
+        ]
+        n_jobs = self.problem.design.n_jobs
+        if reduce and len(tasks) > 1 and effective_n_jobs(n_jobs) > 1:
+            pool = Parallel(n_jobs=n_jobs, require="sharedmem")
+            return pool(delayed(self._move_block)(*task) for task in tasks)
+        return [self._move_block(*task) for task in tasks]
+
+    def _move_block(self, evaluation, block, hessian, secant, seed, reduce):
+        policy = self.policy
+        l1, positive = self._l1[block], self._positive[block]
+        steps = make_steps(policy, hessian, l1, positive)
+        control = control_matrix(
+            policy.control,
+            metric=steps.metric,
+            hessian=hessian,
+            secant=None if secant is None else secant.restrict(block),
+        )
+        model = BlockModel(
+            anchor=evaluation.params.ravel()[block],
+            gradient=evaluation.smooth_gradient.ravel()[block],
+            control=control,
+            l1=l1,
+            l2=self._l2[block],
+        )
+        measure, reduced = None, None
+        if reduce and control is not None:
+            measure, reduced = self._reduce(evaluation, block, seed)
+        result = run_inner_loop(
+            model,
+            (steps.first, self._later_step(steps, reduced, model)),
+            reduced=reduced,
+            max_iter=policy.max_inner_iter,
+            momentum=policy.momentum,
+            velocity=self.velocity[block],
+        )
+        if result.accepted == 0 and policy.max_inner_iter > 0:
+            # The statistic refuses even the full step, which is paid for: take it
+            # and let the full objective judge.
+            plain = replace(model, control=None)
+            full = run_inner_loop(plain, (steps.first, steps.first))
+            result = replace(full, accepted=0, attempted=result.attempted)
+        predicted = float(model.gradient @ (result.params - model.anchor))
+        return _BlockOutcome(result, measure, predicted)
+
+    def _reduce(self, evaluation, block, seed):
+        try:
+            return self.reducer.reduce(evaluation, block, seed)
+        except RecombinationError:
+            return None, None
+
+    def _later_step(self, steps, reduced, model):
+        if reduced is None:
+            return steps.first
+        bound = reduced.hessian_bound(self.curvature.output_bound)
+        return steps.later(bound + np.diag(model.l2))
+
+
+def iterate_block_descent(descent, params, select, group_rows, rng):
+    """Rounds of block descent.
+
+    Parameters
+    ----------
+    descent : BlockDescent
+        How blocks move.
+    params : ndarray of shape (n_params, n_outputs)
+        Starting point.
+    select : callable
+        ``select(evaluation)``: the blocks of a round.
+    group_rows : int or None
+        Rows of a group of the recombination's first level.
+    rng : numpy.random.RandomState
+        Source of the blocks' seeds.
+
+    Yields
+    ------
+    round : Round
+        After the evaluation of each new anchor.
+    """
+    problem, curvature = descent.problem, descent.curvature
+    synchroniser = Synchroniser(
+        lambda point: problem.evaluate(point, group_rows=group_rows)
+    )
+    evaluation, secant = synchroniser.start(params), None
+    reduced_passes, n_recombinations = 0.0, 0
+    yield Round(evaluation, passes=synchroniser.passes + curvature.passes)
+    while blocks := select(evaluation):
+        seeds = rng.randint(np.iinfo(np.int32).max, size=len(blocks))
+        inner_steps, measure = 0, None
+        # If all moves fail, the plain steps get their chance before giving up.
+        for reduce in (True, False) if descent.reducer is not None else (False,):
+            outcomes = descent.move_blocks(
+                evaluation, blocks, secant=secant, seeds=seeds, reduce=reduce
+            )
+            for outcome in outcomes:
+                if outcome.measure is None:
+                    continue
+                measure = outcome.measure
+                n_recombinations += 1
+                inner_steps += outcome.result.accepted
+                attempted = outcome.result.attempted
+                reduced_passes += attempted * outcome.rows_read / problem.n_rows
+            move = _joint_move(evaluation, blocks, outcomes)
+            if not move.displacement.any():
+                following, was_shortened = evaluation, False
+                break
+            following, was_shortened = synchroniser.advance(evaluation, move)
+            if following is not None:
+                break
+        else:
+            return
+        _update_velocity(descent.velocity, blocks, outcomes, was_shortened)
+        if following is not evaluation:
+            secant = Secant(
+                (following.params - evaluation.params).ravel(),
+                (following.smooth_gradient - evaluation.smooth_gradient).ravel(),
+            )
+        evaluation = following
+        yield Round(
+            evaluation,
+            passes=synchroniser.passes + curvature.passes + reduced_passes,
+            n_recombinations=n_recombinations,
+            inner_steps=inner_steps,
+            measure=measure,
+        )
+
+
+def _joint_move(evaluation, blocks, outcomes):
+    anchor = evaluation.params.ravel()
+    displacement, best = np.zeros_like(anchor), np.zeros_like(anchor)
+    most_promising = int(np.argmin([outcome.predicted for outcome in outcomes]))
+    for number, (block, outcome) in enumerate(zip(blocks, outcomes, strict=True)):
+        displacement[block] = outcome.result.params - anchor[block]
+        if number == most_promising:
+            best[block] = displacement[block]
+    shape = evaluation.params.shape
+    return Move(displacement.reshape(shape), best.reshape(shape))
+
+
+def _update_velocity(velocity, blocks, outcomes, was_shortened):
+    if was_shortened:
+        # What the blocks remember did not happen.
+        velocity[:] = 0.0
+        return
+    for block, outcome in zip(blocks, outcomes, strict=True):
+        velocity[block] = outcome.result.velocity
