@@ -16,12 +16,12 @@ most ``r + 1`` atoms.
 
 What counts as zero
 -------------------
-A number stored next to an offset ``peak_j`` (the largest absolute entry of column
-``j``) is known up to about ``eps * peak_j``. A direction of the centred cloud that is
-not longer than that is round-off: keeping it would add a constraint that
-nothing satisfies. It can be ignored, because what it changes is at the level of ``eps``
-in the measure of accuracy, which is relative to ``peak_j``. The factor 64 leaves room
-for the rounding of sums over many rows.
+Accuracy is measured in units of ``peak_j``, the largest absolute entry of column ``j``:
+a number stored next to an offset of that size is not known better than about
+``eps * peak_j``. In these units a direction along which the centred atoms extend by
+no more than a few ``eps`` is round-off. Keeping it would add a constraint that nothing
+satisfies, ignoring it does no harm that could be measured. The factor 64 leaves room
+for the rounding of products and of sums over many rows.
 """
 
 from __future__ import annotations
@@ -82,43 +82,39 @@ def affine_coordinates(atoms: Atoms) -> Coordinates:
     varies = spread > ROUND_OFF * peak
     if not varies.all():
         values, spread, peak = values[varies], spread[varies], peak[varies]
-    values /= spread[:, None]
-    round_off = ROUND_OFF * peak / spread
     n_columns, n_atoms = values.shape
-    stride = n_atoms // (SAMPLE_PER_COORDINATE * (n_columns + 1))
-    if stride > 1:
-        _, order, rank = rank_revealing_qr(values[:, ::stride], round_off)
-        if rank == n_columns:
-            return Coordinates(values, order[:rank] * stride, weights)
     if n_columns == 0:
         return Coordinates(values, np.empty(0, dtype=np.int64), weights)
-    triangle, order, rank = rank_revealing_qr(values, round_off)
+    stride = max(1, n_atoms // (SAMPLE_PER_COORDINATE * (n_columns + 1)))
+    triangle, order, rank = rank_revealing_qr(values[:, ::stride] / peak[:, None])
+    if stride > 1 and rank < n_columns:
+        stride = 1
+        triangle, order, rank = rank_revealing_qr(values / peak[:, None])
     if rank < n_columns:
-        values = np.empty((rank, n_atoms))
-        values[:, order] = triangle[:rank]
-    return Coordinates(values, order[:rank], weights)
+        values[:rank, order] = triangle[:rank]
+        values = values[:rank]
+        spread = np.abs(values).max(axis=1)
+    values /= spread[:, None]
+    return Coordinates(values, order[:rank] * stride, weights)
 
 
-def rank_revealing_qr(values, round_off) -> tuple[np.ndarray, np.ndarray, int]:
+def rank_revealing_qr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Factorise with column pivoting and judge the rank against round-off.
 
-    Row ``k`` of the triangle is the extent of the atoms along the ``k``-th orthogonal
-    direction; the round-off along it is that of the columns it mixes.
+    Parameters
+    ----------
+    values : ndarray of shape (n_columns, n_atoms)
+        Centred, in units of the peaks.
 
     Returns
     -------
     triangle : ndarray of shape (min(n_columns, n_atoms), n_atoms)
+        Row ``k`` holds the extents of the atoms along the ``k``-th direction.
     order : ndarray of shape (n_atoms,)
         The first `rank` entries are independent atoms.
     rank : int
     """
-    directions, triangle, order = qr(
-        values, mode="economic", pivoting=True, check_finite=False
-    )
-    extent = np.abs(triangle.diagonal())
-    negligible = 8 * EPS * max(values.shape) * extent[0] + round_off @ np.abs(
-        directions
-    )
-    is_noise = extent <= negligible
-    rank = int(is_noise.argmax()) if is_noise.any() else extent.size
-    return triangle, order[: values.shape[1]], rank
+    triangle, order = qr(values, mode="r", pivoting=True, check_finite=False)
+    is_round_off = np.abs(triangle.diagonal()) <= ROUND_OFF * np.sqrt(len(values))
+    rank = int(is_round_off.argmax()) if is_round_off.any() else len(is_round_off)
+    return triangle, order, rank

@@ -88,7 +88,7 @@ def column_peak(block: np.ndarray) -> np.ndarray:
     """Return the largest absolute entry of each column of a C-ordered block."""
     n_rows, n_columns = block.shape
     n_folded = n_rows - n_rows % FOLD
-    if n_folded <= FOLD:
+    if n_folded <= FOLD or n_columns == 0:
         return np.maximum(block.max(axis=0), -block.min(axis=0))
     folded = block[:n_folded].reshape(-1, FOLD * n_columns)
     high = folded.max(axis=0).reshape(FOLD, n_columns).max(axis=0)
