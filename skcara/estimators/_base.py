@@ -10,13 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skcara._sklearn_compat import CallbackSupportMixin, Interval, StrOptions
-from skcara.blocks import PARTITIONS, SELECTIONS
+from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
 from skcara.data import one_blas_thread
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
 from skcara.solvers import (
     CONTROLS,
-    DIRECTIONS,
     SOLVERS,
     SolverResult,
     Status,
@@ -43,11 +42,9 @@ SOLVER_PARAMETERS = (
 class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; not for direct use."""
 
-    # The module path in the HTML representation is cut at the first private part.
     _doc_link_module = "skcara"
     _doc_link_template = (
-        "https://skcara.readthedocs.io/en/latest/generated/"
-        "{estimator_module}.{estimator_name}.html"
+        "https://skcara.readthedocs.io/en/latest/generated/skcara.{estimator_name}.html"
     )
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
@@ -132,6 +129,7 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
             return
         advice = {
             Status.MAX_ITER: "Increase max_iter or tol, or scale the columns of X.",
+            Status.SEPARABLE: "Choose a finite C.",
             Status.STALLED: "The tolerance is below what rounding errors allow, or "
             "the problem has no minimiser.",
         }[result.status]

@@ -59,7 +59,7 @@ def encode_labels(y):
     if len(classes) < 2:
         raise ValueError(
             "CaLogisticRegression needs samples of at least 2 classes, but y contains "
-            f"only one class: {classes[0]!r}."
+            f"only one class: {classes.tolist()[0]!r}."
         )
     code_type = np.int8 if len(classes) <= 127 else np.int32
     return classes, codes.astype(code_type, copy=False)

@@ -24,6 +24,8 @@ class Loss(Protocol):
     n_outputs: int
     #: Largest eigenvalue that ``second_derivative`` can have at any prediction.
     curvature_bound: float
+    #: Whether the loss of all rows together may have no minimiser.
+    can_separate: bool
 
     def value(self, target, prediction) -> np.ndarray:
         """Loss of each row, shape (n_rows,)."""
@@ -46,6 +48,7 @@ class SquaredLoss:
 
     n_outputs = 1
     curvature_bound = 1.0
+    can_separate = False
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -80,6 +83,7 @@ class LogisticLoss:
 
     n_outputs = 1
     curvature_bound = 0.25
+    can_separate = True
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -123,6 +127,7 @@ class MultinomialLoss:
 
     # The covariance of a one-hot vector has eigenvalues of at most one half.
     curvature_bound = 0.5
+    can_separate = True
 
     def __init__(self, n_classes: int):
         self.n_outputs = n_classes

@@ -62,6 +62,8 @@ class Evaluation:
     dual_gap : float or None
         Certified bound of ``objective`` minus its minimum, where one is known.
     groups : Groups or None
+    is_separated : bool
+        Whether the classes are separated and nothing keeps coefficients finite.
     """
 
     params: np.ndarray
@@ -74,6 +76,7 @@ class Evaluation:
     stop_value: float
     dual_gap: float | None = None
     groups: Groups | None = None
+    is_separated: bool = False
 
 
 class Problem:
@@ -120,6 +123,8 @@ class Problem:
         row_scale[: design.n_features] = design.scale
         self.penalty = penalty.scaled(row_scale)
         self.column_moments: ColumnMoments | None = None
+        is_penalised = penalty.l1.any() or penalty.l2.any()
+        self._may_be_unbounded = loss.can_separate and not is_penalised
 
     def with_design(self, design: Design) -> "Problem":
         """Return the same problem in the coordinates of another design."""
@@ -193,9 +198,10 @@ class Problem:
             total, derivative = self.loss.weighted_sum(
                 self.target[start:stop], prediction, weights
             )
-            terms = [total, derivative.sum(axis=0)]
+            n_wrong = self._may_be_unbounded and _count_wrong(derivative, weights)
+            terms = [total, n_wrong, derivative.sum(axis=0)]
             if group_rows is None:
-                terms.append(_transpose_dot(rows, derivative))
+                terms.append(rows.T @ derivative)
             else:
                 groups = slice(start // group_rows, -(-stop // group_rows))
                 sums = _group_sums(rows, derivative, group_rows)
@@ -209,7 +215,7 @@ class Problem:
                 terms += _moment_terms(raw, weights, reference)
             return terms
 
-        loss, mass, gradient, *moments = self.design.map_reduce(visit)
+        loss, n_wrong, mass, gradient, *moments = self.design.map_reduce(visit)
         if want_moments:
             self.column_moments = ColumnMoments.from_sums(
                 *moments, reference, self.total_weight
@@ -220,9 +226,17 @@ class Problem:
             sums = self.design.correct_sums(group_sums, group_masses)
             sums = sums.reshape(n_groups, -1) / self.total_weight
             groups = Groups(sums, self._group_masses(offsets), offsets)
-        return self.certify(params, loss / self.total_weight, gradient, groups)
+        return self.certify(
+            params,
+            loss / self.total_weight,
+            gradient,
+            groups=groups,
+            is_separated=self._may_be_unbounded and n_wrong == 0,
+        )
 
-    def certify(self, params, loss, gradient, groups=None) -> Evaluation:
+    def certify(
+        self, params, loss, gradient, *, groups=None, is_separated=False
+    ) -> Evaluation:
         """Build the evaluation from the mean loss and its gradient on all rows."""
         smooth_gradient = gradient + self.penalty.l2 * params
         evaluation = Evaluation(
@@ -235,6 +249,7 @@ class Problem:
             optimality=self._user_optimality(params, smooth_gradient),
             stop_value=np.inf,
             groups=groups,
+            is_separated=is_separated,
         )
         stop_value, dual_gap = self.criterion.measure(self, evaluation)
         object.__setattr__(evaluation, "stop_value", stop_value)
@@ -261,9 +276,12 @@ class Problem:
         return np.add.reduceat(self.sample_weight, offsets[:-1]) / self.total_weight
 
 
-def _transpose_dot(rows, derivative):
-    # (d' X)' reads the rows in storage order; X' d does the same work.
-    return rows.T @ derivative
+def _count_wrong(derivative, weights):
+    """Rows whose class has a probability of one half or less."""
+    # The derivative with respect to the score of the true class is p - 1.
+    largest = np.abs(derivative).max(axis=1)
+    limit = 0.5 if weights is None else 0.5 * weights
+    return int(np.count_nonzero((largest >= limit) & (largest > 0)))
 
 
 def _group_sums(rows, derivative, group_rows):

@@ -7,13 +7,11 @@ parameter, in which coordinates it works, and how its options are built.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from skcara.objective import Problem
 from skcara.solvers._cabcd import CabcdOptions, iterate_cabcd
 from skcara.solvers._cagd import CagdOptions, iterate_cagd
 from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
-from skcara.solvers._coordinates import centred, in_user_coordinates, standardised
+from skcara.solvers._coordinates import centred, standardised
 from skcara.solvers._rounds import Round
 
 
@@ -42,12 +40,24 @@ class SolverEntry:
         return frozenset(self.options.__dataclass_fields__)
 
 
+def _standardised_unless_step_is_given(problem, options):
+    # A step size given by the user refers to the user's coordinates.
+    return standardised(problem) if options.step_size == "auto" else problem
+
+
+def _centred_unless_step_is_given(problem, options):
+    # Block rules compare gradients and curvatures of columns: no rescaling.
+    return centred(problem) if options.step_size == "auto" else problem
+
+
 SOLVERS = {
     "canewton": SolverEntry(
         iterate_canewton,
         CanewtonOptions,
         lambda problem, options: standardised(problem),
     ),
+    "cabcd": SolverEntry(iterate_cabcd, CabcdOptions, _centred_unless_step_is_given),
+    "cagd": SolverEntry(iterate_cagd, CagdOptions, _standardised_unless_step_is_given),
 }
 
 

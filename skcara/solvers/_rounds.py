@@ -67,6 +67,7 @@ class Status(Enum):
 
     CONVERGED = "the tolerance was reached"
     MAX_ITER = "max_iter was reached first"
+    SEPARABLE = "the classes are separable, so coefficients grow without bound"
     STALLED = "no step decreased the objective any further"
     INTERRUPTED = "a callback asked to stop"
 
@@ -129,6 +130,8 @@ def run_rounds(
         stop_requested = observer is not None and observer(record[()], evaluation)
         if evaluation.stop_value <= tol:
             best, status = evaluation, Status.CONVERGED
+            if evaluation.is_separated:
+                status = Status.SEPARABLE
             break
         if stop_requested:
             status = Status.INTERRUPTED
