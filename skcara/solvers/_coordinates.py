@@ -49,6 +49,7 @@ def _sample_moments(problem):
     mean = np.average(rows, axis=0, weights=weights)
     origin = mean if _can_shift(problem) else 0.0
     spread = np.sqrt(np.average((rows - origin) ** 2, axis=0, weights=weights))
-    # A column that is constant on the sample gives no scale.
-    informative = spread > 64 * np.finfo(float).eps * np.abs(rows).max(axis=0)
+    # A column that is constant on the sample gives no scale; what is left of it is the
+    # rounding of a sum over the rows.
+    informative = spread > len(rows) * np.finfo(float).eps * np.abs(rows).max(axis=0)
     return mean, np.where(informative, spread, 1.0)
