@@ -45,9 +45,13 @@ def _standardised_unless_step_is_given(problem, options):
     return standardised(problem) if options.step_size == "auto" else problem
 
 
-def _centred_unless_step_is_given(problem, options):
-    # Block rules compare gradients and curvatures of columns: no rescaling.
-    return centred(problem) if options.step_size == "auto" else problem
+def _standardised_unless_direction_is_given(problem, options):
+    # The block rules of the literature compare gradients and curvatures of columns:
+    # no rescaling for them. A free direction may rescale, and must, because on badly
+    # scaled columns the largest gradients say nothing about the largest decrease.
+    if options.step_size != "auto":
+        return problem
+    return standardised(problem) if options.direction == "auto" else centred(problem)
 
 
 SOLVERS = {
@@ -56,7 +60,9 @@ SOLVERS = {
         CanewtonOptions,
         lambda problem, options: standardised(problem),
     ),
-    "cabcd": SolverEntry(iterate_cabcd, CabcdOptions, _centred_unless_step_is_given),
+    "cabcd": SolverEntry(
+        iterate_cabcd, CabcdOptions, _standardised_unless_direction_is_given
+    ),
     "cagd": SolverEntry(iterate_cagd, CagdOptions, _standardised_unless_step_is_given),
 }
 
