@@ -41,9 +41,9 @@ from skcara.recombination._validation import RandomSource
 
 REFACTOR_EVERY = 100
 
-# An exchange reads all atoms, so up to this many entries in cache grouping them
-# first would cost more than it saves; beyond, a few groups per dimension suffice.
-ENTRIES_IN_CACHE = 1 << 16
+# An exchange reads all atoms. Up to this many entries that costs less than grouping
+# the atoms first; beyond, a few groups per dimension suffice.
+SMALL_ENTRIES = 1 << 14
 GROUPS_PER_DIMENSION = 8
 
 
@@ -121,7 +121,7 @@ def most_opposite_atom(values: np.ndarray, independent: np.ndarray) -> int:
 def count_groups(n_columns: int) -> int:
     """Return the number of atoms from which on they are grouped first."""
     n_moments = n_columns + 1
-    return max(GROUPS_PER_DIMENSION * n_moments, ENTRIES_IN_CACHE // n_moments)
+    return max(GROUPS_PER_DIMENSION * n_moments, SMALL_ENTRIES // n_moments)
 
 
 def pivot_early(atoms: Atoms, target: int | None, random: RandomSource):

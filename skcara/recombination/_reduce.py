@@ -18,6 +18,7 @@ from skcara.recombination._moments import (
     group_moments,
     safe_exponents,
 )
+from skcara.recombination._pivoting import count_groups
 from skcara.recombination._result import (
     MethodFailed,
     Recombination,
@@ -106,12 +107,7 @@ def to_order_one(weights) -> tuple[np.ndarray | None, int]:
 
 def summarise(rows: Rows) -> tuple[Rows, GroupMoments]:
     """Read all rows once, twice where their columns have to be scaled first."""
-    n_rows, n_columns = rows.points.shape
-    n_groups = max(
-        FIRST_GROUPS_PER_MOMENT * (n_columns + 1), BLOCK_ENTRIES // (n_columns + 1)
-    )
-    largest_group = max(1, BLOCK_ENTRIES // max(1, n_columns))
-    group_size = min(-(-n_rows // n_groups), largest_group)
+    group_size = first_group_size(*rows.points.shape)
     moments = group_moments(rows, group_size)
     if not np.isfinite(moments.peak).all():
         raise ValueError("points must be finite; got NaN or infinity.")
@@ -120,6 +116,15 @@ def summarise(rows: Rows) -> tuple[Rows, GroupMoments]:
         rows = replace(rows, exponents=exponents)
         moments = group_moments(rows, group_size)
     return rows, moments
+
+
+def first_group_size(n_rows: int, n_columns: int) -> int:
+    """Return the size of the groups of the first pass; few rows are a single group."""
+    n_groups = FIRST_GROUPS_PER_MOMENT * (n_columns + 1)
+    if n_rows <= max(n_groups, count_groups(n_columns)):
+        return n_rows
+    group_in_cache = max(1, BLOCK_ENTRIES // max(1, n_columns))
+    return min(-(-n_rows // n_groups), group_in_cache)
 
 
 def reduce_rows(
@@ -132,7 +137,8 @@ def reduce_rows(
 ) -> Reduced:
     """Apply one method to the rows, by way of their groups where it has any."""
     n_rows = len(rows.points)
-    if method.uses_groups and moments.group_size > 1 and n_rows > (target or 1):
+    has_groups = method.uses_groups and len(moments.masses) > 1
+    if has_groups and n_rows > (target or 1):
         indices, factors, is_final = reduce_groups(
             moments, n_rows, peak, method.reduce, target or 0, random
         )
