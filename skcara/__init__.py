@@ -1,5 +1,20 @@
-"""Linear models on tall data from a few exactly weighted rows."""
+"""Linear models on tall data from a few exactly weighted rows.
+
+Three scikit-learn estimators, :class:`CaLeastSquares`, :class:`CaLasso` and
+:class:`CaLogisticRegression`, and the reduction of measures on its own,
+:func:`recombine` and :func:`merge`.
+"""
 
 from skcara._version import __version__
+from skcara.estimators import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.recombination import RecombinationError, merge, recombine
 
-__all__ = ["__version__"]
+__all__ = [
+    "CaLasso",
+    "CaLeastSquares",
+    "CaLogisticRegression",
+    "RecombinationError",
+    "__version__",
+    "merge",
+    "recombine",
+]

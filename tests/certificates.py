@@ -54,7 +54,11 @@ def squared_violation(
 def lasso_dual_gap(
     X, y, coef, intercept, l1, l2=0.0, *, sample_weight=None, fit_intercept=True
 ):
-    """Duality gap of the elastic net by the rescaled residual of augmented data."""
+    """Duality gap of the elastic net, the better of two dual points.
+
+    The residual of the data augmented by the rows ``sqrt(l2) I``, shrunk to be feasible
+    for the Lasso; and for ``l2 > 0`` the residual itself, by Fenchel conjugation.
+    """
     X, mu = _dense(X), _mu(len(y), sample_weight)
     primal = squared_objective(X, y, coef, intercept, l1, l2, sample_weight)
     if fit_intercept:
@@ -64,7 +68,14 @@ def lasso_dual_gap(
     target = np.concatenate([root * y, np.zeros(X.shape[1])])
     residual = target - design @ coef
     residual *= min(1.0, l1 / max(np.abs(design.T @ residual).max(), 1e-300))
-    return primal - (residual @ target - 0.5 * residual @ residual)
+    dual = residual @ target - 0.5 * residual @ residual
+    if l2 > 0:
+        residual = y - X @ coef
+        excess = np.maximum(np.abs(X.T @ (mu * residual)) - l1, 0.0)
+        conjugate = np.sum(excess**2) / (2 * l2)
+        value = mu @ (residual * y) - 0.5 * mu @ residual**2 - conjugate
+        dual = max(dual, value)
+    return primal - dual
 
 
 def _scores(X, coef, intercept):

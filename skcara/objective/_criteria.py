@@ -162,4 +162,5 @@ class _Residual:
             self.covariance = -gradient
             self.column_square = moments.variance + moments.mean**2
             self.target_variance = mean_square
-        self.is_rounding = self.square <= (64 * _EPS * self.target_size) ** 2
+        rounding = 64 * _EPS * self.target_size
+        self.is_rounding = 2.0 * evaluation.loss <= rounding**2

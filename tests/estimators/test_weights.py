@@ -16,7 +16,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("model", "make"), CASES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(
+    ("model", "make"), CASES, ids=lambda case: getattr(case, "__name__", str(case))
+)
 def test_weights_are_repetitions(model, make):
     X, y = make()
     weights = np.random.default_rng(0).integers(0, 4, len(y))
