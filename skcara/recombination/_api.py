@@ -207,8 +207,10 @@ def recombine_groups(
     if len(occupied) < np.count_nonzero(masses):
         raise ValueError("masses must be zero for groups without rows.")
     old_masses = masses[occupied]
-    barycentres = sums[occupied] / old_masses[:, None]
-    groups = reduce_measure(barycentres, old_masses, method, target, random)
+    # Sums that do not fit their masses overflow here and are reported as not finite.
+    with np.errstate(over="ignore"):
+        barycentres = sums[occupied] / old_masses[:, None]
+    groups = reduce_measure(barycentres, old_masses, method, target, random, "sums")
     factors = groups.weights / old_masses[groups.indices]
     kept = occupied[groups.indices]
     starts, lengths = offsets[kept], offsets[kept + 1] - offsets[kept]

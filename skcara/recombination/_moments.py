@@ -144,9 +144,12 @@ def sum_groups(block, weights, group_size, sums, masses) -> None:
 
 
 def safe_exponents(peak: np.ndarray) -> np.ndarray | None:
-    """Return powers of two that bring the columns to order one, or None if safe."""
+    """Return powers of two that bring the columns to order one.
+
+    None if there is nothing to scale, or columns that cannot be scaled.
+    """
     is_safe = (peak == 0.0) | ((peak > SAFE_MIN) & (peak < SAFE_MAX))
-    if is_safe.all():
+    if is_safe.all() or not np.isfinite(peak).all():
         return None
     _, exponents = np.frexp(peak)
     return -exponents

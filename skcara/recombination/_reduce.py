@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -46,19 +47,24 @@ def reduce_measure(
     method: str,
     target: int | None,
     random: RandomSource,
+    points_name: str = "points",
 ) -> Recombination:
     """Reduce a validated measure; without weights every row has mass one.
 
     Raises
     ------
     ValueError
-        If the points are not finite.
+        If the points, reported as `points_name`, are not finite.
     RecombinationError
         If no method of the chain met the contract.
     """
     weights, weight_exponent = to_order_one(weights)
     rows, moments = summarise(Rows(points, weights))
+    if not np.isfinite(moments.peak).all():
+        raise ValueError(f"{points_name} must be finite; got NaN or infinity.")
     totals = Totals(moments.sums.sum(axis=0), moments.masses.sum(), moments.peak)
+    if not has_finite_mass(totals.mass, weight_exponent):
+        raise ValueError("weights must have a finite sum.")
     for name, attempt in attempts(rows, moments, totals, method, target, random):
         try:
             indices, masses = ascending(*attempt())
@@ -105,12 +111,18 @@ def to_order_one(weights) -> tuple[np.ndarray | None, int]:
     return np.ldexp(weights, -exponent), exponent
 
 
+def has_finite_mass(mass: float, exponent: int) -> bool:
+    """Whether the mass in the caller's units is a number."""
+    try:
+        return math.ldexp(mass, exponent) < math.inf
+    except OverflowError:
+        return False
+
+
 def summarise(rows: Rows) -> tuple[Rows, GroupMoments]:
     """Read all rows once, twice where their columns have to be scaled first."""
     group_size = first_group_size(*rows.points.shape)
     moments = group_moments(rows, group_size)
-    if not np.isfinite(moments.peak).all():
-        raise ValueError("points must be finite; got NaN or infinity.")
     exponents = safe_exponents(moments.peak)
     if exponents is not None:
         rows = replace(rows, exponents=exponents)

@@ -72,13 +72,11 @@ def check_weights(
             f"{name} must have one entry per row, {n_points}; got {weights.shape[0]}."
         )
     weights = weights.astype(np.float64, copy=False)
-    if n_points == 0:
-        return weights
-    # NaN makes both comparisons false, so the negations catch it as well.
-    if not weights.min() >= 0.0:
+    # NaN makes the comparison false, so the negation catches it as well.
+    if not weights.min(initial=0.0) >= 0.0:
         raise ValueError(f"{name} must not contain negative values or NaN.")
-    largest = weights.max()
-    if not largest < np.inf:
+    largest = weights.max(initial=0.0)
+    if largest == np.inf:
         raise ValueError(f"{name} must be finite; got infinity.")
     if largest == 0.0 and not allow_zero_mass:
         raise ValueError(f"{name} must not all be zero.")

@@ -1,0 +1,246 @@
+"""Laws of the parts: bases, cones, null spaces, calibration, fallbacks."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from recombination.clouds import Cloud, assert_contract
+from scipy.optimize import nnls
+
+from skcara.recombination import RecombinationError, _cone, _methods, _reduce, recombine
+from skcara.recombination._basis import exchange, move_to_boundary
+from skcara.recombination._calibration import draw_by_mass
+from skcara.recombination._cone import Cone, luby_sequence
+from skcara.recombination._coordinates import Atoms, affine_coordinates
+from skcara.recombination._moments import Rows, column_peak, group_moments
+from skcara.recombination._pivoting import most_opposite_atom
+from skcara.recombination._result import MethodFailed
+from skcara.recombination._tchernychova_lyons import without_atom
+
+
+@pytest.fixture
+def rng(global_random_seed):
+    return np.random.default_rng(global_random_seed)
+
+
+def make_coordinates(rng, n_points=60, n_columns=4):
+    points, weights = rng.exponential(size=(n_points, n_columns)), rng.random(n_points)
+    return affine_coordinates(Atoms(points, weights, np.abs(points).max(axis=0)))
+
+
+class TestCoordinates:
+    def test_rows_are_centred_scaled_and_independent(self, rng):
+        values, independent, weights = make_coordinates(rng, 500, 6)
+        assert np.abs(values @ weights).max() <= 1e-13 * weights.sum()
+        np.testing.assert_allclose(np.abs(values).max(axis=1), 1.0)
+        assert np.linalg.matrix_rank(values[:, independent]) == 6
+
+    def test_rank_is_judged_in_units_of_the_peaks(self, rng):
+        points = rng.normal(size=(200, 4)) + np.array([1e8, 0.0, 0.0, 0.0])
+        points[:, 3] = points[:, 1] - points[:, 2]
+        points[:, 2] *= 1e-9
+        peak = np.abs(points).max(axis=0)
+        values, independent, _ = affine_coordinates(Atoms(points, np.ones(200), peak))
+        assert values.shape == (3, 200)
+        assert np.linalg.cond(values[:, independent]) < 1e6
+
+    def test_last_basis_atom_is_affinely_independent(self, rng):
+        values, independent, _ = make_coordinates(rng)
+        basis = np.append(independent, most_opposite_atom(values, independent))
+        columns = np.vstack([np.ones(len(basis)), values[:, basis]])
+        assert abs(np.linalg.det(columns)) > abs(np.linalg.det(columns[1:, :-1])) * 0.99
+
+
+class TestBasis:
+    def test_boundary_step_keeps_mass_and_mean(self, rng):
+        values = rng.normal(size=(3, 10))
+        constraints = np.vstack([np.ones(10), values])
+        direction = np.linalg.svd(constraints)[2][-1]
+        weights = rng.random(10)
+        before = constraints @ weights
+        vanished = move_to_boundary(weights, direction)
+        assert weights[vanished] == 0.0
+        assert (weights >= 0.0).all()
+        np.testing.assert_allclose(constraints @ weights, before, atol=1e-14)
+
+    def test_boundary_step_takes_the_other_sign_if_need_be(self):
+        weights = np.array([1.0, 2.0])
+        assert move_to_boundary(weights, np.array([-1.0, -1e-20])) == 0
+        assert weights[0] == 0.0
+
+    def test_exchange_is_the_inverse_of_the_new_basis(self, rng):
+        basis = rng.normal(size=(5, 5))
+        inverse = np.linalg.inv(basis)
+        entering = rng.normal(size=5)
+        exchange(inverse, inverse @ entering, 2)
+        basis[:, 2] = entering
+        np.testing.assert_allclose(inverse @ basis, np.eye(5), atol=1e-10)
+
+    def test_downdated_null_space_stays_orthonormal_and_avoids_the_atom(self, rng):
+        constraints = np.vstack([np.ones(12), rng.normal(size=(3, 12))])
+        null_space = np.linalg.svd(constraints)[2][4:].T
+        for atom in (3, 7, 0):
+            null_space = without_atom(null_space, atom)
+            assert not null_space[atom].any()
+            np.testing.assert_allclose(constraints @ null_space, 0.0, atol=1e-13)
+            np.testing.assert_allclose(
+                null_space.T @ null_space, np.eye(null_space.shape[1]), atol=1e-13
+            )
+
+
+class TestCone:
+    def test_luby_sequence(self):
+        expected = [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
+        assert list(islice(luby_sequence(), 15)) == expected
+
+    def test_updates_equal_explicit_inverses(self, rng):
+        """Sherman-Morrison against a fresh inverse, step by step."""
+        values = make_coordinates(rng, 200, 6).values
+        cone = Cone(values, np.arange(200), rng)
+        for step in range(30):
+            cone.delete_interior()
+            cone.turn(step % 6, rng)
+            inverse = np.linalg.inv(values[:, cone.live[cone.members]])
+            scale = np.abs(inverse).max()
+            np.testing.assert_allclose(cone.inverse, inverse, atol=1e-8 * scale)
+            np.testing.assert_allclose(
+                cone.coefficients, inverse @ values[:, cone.live], atol=1e-8 * scale
+            )
+
+    def test_deleting_interior_atoms_keeps_the_centre_in_the_hull(self, rng):
+        values = make_coordinates(rng, 200, 4).values
+        cone = Cone(values, np.arange(200), rng)
+        for step in range(12):
+            cone.delete_interior()
+            columns = np.vstack([np.ones(len(cone.live)), values[:, cone.live]])
+            assert nnls(columns, np.eye(5)[0])[1] <= 1e-10
+            cone.turn(step % 4, rng)
+        assert len(cone.live) < 200
+
+    def test_answer_is_a_convex_combination_of_the_centre(self, rng):
+        values = make_coordinates(rng, 500, 3).values
+        cone, step = Cone(values, np.arange(500), rng), 0
+        while (answer := cone.answer()) is None:
+            cone.turn(step % 3, rng)
+            step += 1
+        positions, masses = answer
+        assert masses.sum() == pytest.approx(1.0)
+        assert (masses > 0).all()
+        np.testing.assert_allclose(values[:, positions] @ masses, 0.0, atol=1e-13)
+
+    @pytest.mark.parametrize("method", ["cone", "log"])
+    def test_without_a_budget_the_tree_answers(self, method, rng, monkeypatch):
+        monkeypatch.setattr(_cone, "EXCHANGES_PER_ATOM", 0)
+        cloud = Cloud("", rng.normal(size=(400, 5)), rng.random(400))
+        result = recombine(cloud.points, cloud.weights, method=method, random_state=0)
+        assert result.method == "tree"
+        assert_contract(cloud, result)
+
+    def test_with_a_budget_the_cone_answers(self, rng):
+        points = rng.normal(size=(2000, 3))
+        for method in ("cone", "log", "combined"):
+            assert recombine(points, method=method, random_state=0).method == method
+
+
+class TestFallbacks:
+    def fail(self, atoms, target, random):
+        raise MethodFailed
+
+    def break_methods(self, monkeypatch, n_broken):
+        """Let the first methods of the chain of 'auto' fail."""
+        chain = _methods.chain("auto")
+        for name in list(chain)[:n_broken]:
+            chain[name] = chain[name]._replace(reduce=self.fail)
+        monkeypatch.setattr(_reduce, "chain", lambda method: chain)
+
+    @pytest.mark.parametrize(
+        ("n_broken", "answering"), [(1, "tree"), (2, "litterer-lyons"), (3, "nnls")]
+    )
+    def test_the_next_method_answers(self, n_broken, answering, rng, monkeypatch):
+        self.break_methods(monkeypatch, n_broken)
+        cloud = Cloud("", rng.normal(size=(200, 4)), rng.random(200))
+        result = recombine(cloud.points, cloud.weights)
+        assert result.method == answering
+        assert_contract(cloud, result)
+
+    def test_error_when_nothing_answers(self, rng, monkeypatch):
+        self.break_methods(monkeypatch, 4)
+        with pytest.raises(RecombinationError, match="tree"):
+            recombine(rng.normal(size=(50, 2)))
+
+    def test_a_wrong_answer_is_noticed(self, rng, monkeypatch):
+        """The residual is measured, so a broken method cannot pass."""
+
+        def wrong(atoms, target, random):
+            return np.arange(3), np.full(3, atoms.weights.sum() / 3)
+
+        chain = _methods.chain("auto")
+        chain["auto"] = chain["auto"]._replace(reduce=wrong)
+        monkeypatch.setattr(_reduce, "chain", lambda method: chain)
+        assert recombine(rng.normal(size=(200, 4))).method == "tree"
+
+
+class TestMoments:
+    @pytest.mark.parametrize("group_size", [1, 7, 64, 5000])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_group_sums_of_one_pass(self, group_size, weighted, rng):
+        points = rng.normal(size=(3001, 60))
+        weights = rng.random(3001) * (rng.random(3001) < 0.7) if weighted else None
+        moments = group_moments(Rows(points, weights), group_size)
+        masses = np.ones(3001) if weights is None else weights
+        starts = np.arange(0, 3001, group_size)
+        np.testing.assert_allclose(
+            moments.sums, np.add.reduceat(masses[:, None] * points, starts), atol=1e-12
+        )
+        np.testing.assert_allclose(moments.masses, np.add.reduceat(masses, starts))
+        np.testing.assert_array_equal(moments.peak, np.abs(points[masses > 0]).max(0))
+
+    @pytest.mark.parametrize("n_rows", [1, 31, 32, 64, 65, 200])
+    def test_column_peak(self, n_rows, rng):
+        block = rng.normal(size=(n_rows, 3))
+        np.testing.assert_array_equal(column_peak(block), np.abs(block).max(axis=0))
+
+
+class TestCalibration:
+    def test_masses_stay_balanced(self, rng):
+        """Kish's effective sample size stays near the number of atoms."""
+        points, weights = rng.exponential(size=(5000, 10)), rng.random(5000)
+        result = recombine(points, weights, target_size=500, random_state=0)
+        effective = result.weights.sum() ** 2 / (result.weights**2).sum()
+        assert result.method == "auto"
+        assert effective > 0.8 * 500
+
+    def test_averages_of_other_functions_are_nearly_kept(self, rng):
+        points = rng.normal(size=(50_000, 8))
+        indices, weights = recombine(points, target_size=2000, random_state=0)
+        second = (weights * points[indices].T) @ points[indices]
+        # Standard error of a product of two columns: 1 / sqrt(2000), six of them.
+        assert np.abs(second - np.cov(points.T)).max() < 6 / np.sqrt(2000)
+
+    def test_a_column_missed_by_every_sample_is_still_matched(self, rng):
+        points = rng.normal(size=(20_000, 3))
+        points[:, 2] = 0.0
+        points[123, 2] = 5.0
+        cloud = Cloud("", points, None)
+        result = recombine(points, target_size=60, random_state=0)
+        assert_contract(cloud, result, 60)
+        assert 123 in result.indices
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_rows_are_drawn_in_proportion_to_their_mass(self, weighted, rng):
+        points = np.zeros((200_000, 1))
+        weights = None
+        masses = np.ones(200_000)
+        if weighted:
+            weights = masses = rng.random(200_000) * (rng.random(200_000) < 0.5)
+        indices, base = draw_by_mass(Rows(points, weights), masses.sum(), 1000, rng)
+        assert base.sum() == pytest.approx(masses.sum())
+        assert (masses[indices] > 0).all()
+        # Each stratum holds 1/1000 of the mass, so the drawn distribution function
+        # is nowhere further away than one stratum.
+        drawn = np.zeros(200_000)
+        drawn[indices] = base
+        distance = np.abs(np.cumsum(drawn) - np.cumsum(masses)).max()
+        assert distance <= 1.01 * masses.sum() / 1000
