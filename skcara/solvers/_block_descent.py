@@ -105,6 +105,7 @@ class BlockDescent:
         self._l1 = np.repeat(problem.penalty.l1[:, 0], problem.n_outputs)
         self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
         self._positive = np.repeat(problem.penalty.positive[:, 0], problem.n_outputs)
+        self._is_shift_invariant = problem.n_outputs > 1 and problem.penalty.is_smooth
 
     def move_blocks(self, evaluation, blocks, *, secant, seeds, reduce):
         """Let every block move on its own.
@@ -139,6 +140,40 @@ class BlockDescent:
             pool = Parallel(n_jobs=n_jobs, require="sharedmem")
             return pool(delayed(self._move_block)(*task) for task in tasks)
         return [self._move_block(*task) for task in tasks]
+
+    def joint_move(self, evaluation, blocks, outcomes):
+        """Put the moves of all blocks together.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            At the anchor.
+        blocks : list of ndarray
+            Disjoint sets of flat coordinates.
+        outcomes : list of _BlockOutcome
+            What the blocks did.
+
+        Returns
+        -------
+        move : Move
+            Of all blocks, and of the most promising one alone.
+        """
+        anchor = evaluation.params.ravel()
+        displacement, best = np.zeros_like(anchor), np.zeros_like(anchor)
+        most_promising = int(np.argmin([outcome.predicted for outcome in outcomes]))
+        for number, (block, outcome) in enumerate(zip(blocks, outcomes, strict=True)):
+            displacement[block] = outcome.result.params - anchor[block]
+            if number == most_promising:
+                best[block] = displacement[block]
+        shape = evaluation.params.shape
+        displacement = displacement.reshape(shape)
+        if self._is_shift_invariant:
+            # Adding a number to all outputs of a row changes the ridge only, which is
+            # smallest for mean zero. Blocks of single outputs would creep there.
+            moved = evaluation.params + displacement
+            has_ridge = self.problem.penalty.l2 > 0
+            displacement -= np.where(has_ridge, moved.mean(axis=1, keepdims=True), 0.0)
+        return Move(displacement, best.reshape(shape))
 
     def _move_block(self, evaluation, block, hessian, secant, seed, reduce):
         policy = self.policy
@@ -234,7 +269,7 @@ def iterate_block_descent(descent, params, select, group_rows, rng):
                 inner_steps += outcome.result.accepted
                 attempted = outcome.result.attempted
                 reduced_passes += attempted * outcome.rows_read / problem.n_rows
-            move = _joint_move(evaluation, blocks, outcomes)
+            move = descent.joint_move(evaluation, blocks, outcomes)
             if not move.displacement.any():
                 following, was_shortened = evaluation, False
                 break
@@ -257,18 +292,6 @@ def iterate_block_descent(descent, params, select, group_rows, rng):
             inner_steps=inner_steps,
             measure=measure,
         )
-
-
-def _joint_move(evaluation, blocks, outcomes):
-    anchor = evaluation.params.ravel()
-    displacement, best = np.zeros_like(anchor), np.zeros_like(anchor)
-    most_promising = int(np.argmin([outcome.predicted for outcome in outcomes]))
-    for number, (block, outcome) in enumerate(zip(blocks, outcomes, strict=True)):
-        displacement[block] = outcome.result.params - anchor[block]
-        if number == most_promising:
-            best[block] = displacement[block]
-    shape = evaluation.params.shape
-    return Move(displacement.reshape(shape), best.reshape(shape))
 
 
 def _update_velocity(velocity, blocks, outcomes, was_shortened):

@@ -16,6 +16,8 @@ _OBJECTIVE_ROUNDING = 8 * np.finfo(np.float64).eps
 # Limits of one shortening: the interpolation may be wrong by rounding or because the
 # objective is not quadratic.
 _SHORTEST, _LONGEST = 0.1, 0.5
+# Growth of the damping factor after a round that needed no shortening.
+_RECOVERY = 1.5
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,12 @@ class Synchroniser:
         """
         target = evaluation.params + move.displacement
         factor = self.damping
-        for _ in range(_MAX_SHORTENINGS):
+        for attempt in range(_MAX_SHORTENINGS):
             params = _along(evaluation.params, target, factor)
             trial = self._try(params)
             if _is_no_worse(trial, evaluation):
-                self.damping = min(1.0, 2.0 * factor)
+                growth = _RECOVERY if attempt == 0 else 1.0
+                self.damping = min(1.0, growth * factor)
                 return trial, factor < 1.0
             factor *= _shortening(evaluation, trial)
         self.damping = 1.0
