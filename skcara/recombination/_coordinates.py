@@ -78,8 +78,10 @@ def affine_coordinates(atoms: Atoms) -> Coordinates:
     points, weights, peak = atoms
     centre = weights @ points / weights.sum()
     values = np.subtract(points.T, centre[:, None], order="C")
-    spread = np.maximum(values.max(axis=1), -values.min(axis=1))
-    varies = spread > ROUND_OFF * peak
+    high, low = values.max(axis=1), values.min(axis=1)
+    spread = np.maximum(high, -low)
+    # The range of a constant column is zero exactly, whatever the rounding of its mean.
+    varies = high - low > ROUND_OFF * peak
     if not varies.all():
         values, spread, peak = values[varies], spread[varies], peak[varies]
     n_columns, n_atoms = values.shape

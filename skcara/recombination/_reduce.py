@@ -40,6 +40,9 @@ from skcara.recombination._verification import (
 # about that share of the rows is read a second time and held in memory.
 FIRST_GROUPS_PER_MOMENT = 64
 
+# Rounding errors of a sum grow with the number of terms added one after the other.
+MAX_GROUP_SIZE = 1024
+
 
 def reduce_measure(
     points: np.ndarray,
@@ -131,12 +134,18 @@ def summarise(rows: Rows) -> tuple[Rows, GroupMoments]:
 
 
 def first_group_size(n_rows: int, n_columns: int) -> int:
-    """Return the size of the groups of the first pass; few rows are a single group."""
+    """Return the size of the groups of the first pass."""
     n_groups = FIRST_GROUPS_PER_MOMENT * (n_columns + 1)
-    if n_rows <= max(n_groups, count_groups(n_columns)):
-        return n_rows
-    group_in_cache = max(1, BLOCK_ENTRIES // max(1, n_columns))
-    return min(-(-n_rows // n_groups), group_in_cache)
+    in_cache = max(1, BLOCK_ENTRIES // max(1, n_columns))
+    if is_small(n_rows, n_columns):
+        return min(n_rows, MAX_GROUP_SIZE)
+    return min(-(-n_rows // n_groups), in_cache, MAX_GROUP_SIZE)
+
+
+def is_small(n_rows: int, n_columns: int) -> bool:
+    """Whether the rows can be handed to a method without grouping them first."""
+    n_groups = FIRST_GROUPS_PER_MOMENT * (n_columns + 1)
+    return n_rows <= max(n_groups, count_groups(n_columns))
 
 
 def reduce_rows(
@@ -149,8 +158,8 @@ def reduce_rows(
 ) -> Reduced:
     """Apply one method to the rows, by way of their groups where it has any."""
     n_rows = len(rows.points)
-    has_groups = method.uses_groups and len(moments.masses) > 1
-    if has_groups and n_rows > (target or 1):
+    goes_through_groups = method.uses_groups and not is_small(*rows.points.shape)
+    if goes_through_groups and n_rows > (target or 1):
         indices, factors, is_final = reduce_groups(
             moments, n_rows, peak, method.reduce, target or 0, random
         )
