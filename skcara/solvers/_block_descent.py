@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.recombination import RecombinationError
 from skcara.solvers._block_steps import make_steps
-from skcara.solvers._control import Secant, control_matrix
+from skcara.solvers._control import GUARANTEED, Secant, control_matrix
 from skcara.solvers._inner import BlockModel, InnerResult, run_inner_loop
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers._safeguard import Move, Synchroniser
@@ -55,7 +55,7 @@ class DescentPolicy:
     def needs_hessian(self):
         """Whether a block's Hessian bound is used by the step or the control."""
         is_free = self.direction == "gradient" and self.step_size != "auto"
-        return not is_free or self.control in ("lipschitz", "block-hessian")
+        return not is_free or self.control in GUARANTEED
 
     @property
     def gains_from_reduction(self):
