@@ -29,13 +29,13 @@ GRID = tuple(10.0 ** np.arange(-4, 3))
 LOSS_SCALE = 2.0
 
 
-def fit_skcara(objective, max_rounds, **parameters):
+def fit_skcara(objective, max_passes, **parameters):
     """Fit of the package from zero, as a trace of its history."""
     estimator = CaLasso(
         alpha=ALPHA,
         fit_intercept=False,
         tol=1e-14,
-        max_iter=max_rounds,
+        max_iter=max_passes,
         random_state=0,
         **parameters,
     )
@@ -48,8 +48,13 @@ def fit_skcara(objective, max_rounds, **parameters):
     history = estimator.history_
     # What happens before the first round is part of the time of every round.
     seconds = history["seconds"] + max(0.0, total - history["seconds"][-1])
-    seconds[0] = 0.0
-    return history["passes"], seconds, history["objective"]
+    kept = history["passes"] <= max_passes
+    at_zero = objective.value(np.zeros(objective.X.shape[1]))
+    return (
+        np.append(0.0, history["passes"][kept]),
+        np.append(0.0, seconds[kept]),
+        np.append(at_zero, history["objective"][kept]),
+    )
 
 
 def cabcd(selection, momentum, step_size=STEP_SIZE):
@@ -67,17 +72,16 @@ def cabcd(selection, momentum, step_size=STEP_SIZE):
 
 def skcara_methods(max_passes):
     """Name -> function of the objective that returns passes, seconds, objective."""
-    rounds = max_passes // 2
+    parameters = {
+        "CaBCD mom GS": cabcd("GS", 0.9),
+        "CaBCD mom Random": cabcd("Random", 0.9),
+        "CaBCD GS": cabcd("GS", 0.0),
+        "CaBCD mom GS, step auto": cabcd("GS", 0.9, "auto"),
+        "skcara auto": {},
+    }
     return {
-        "CaBCD mom GS": partial(fit_skcara, max_rounds=rounds, **cabcd("GS", 0.9)),
-        "CaBCD mom Random": partial(
-            fit_skcara, max_rounds=rounds, **cabcd("Random", 0.9)
-        ),
-        "CaBCD GS": partial(fit_skcara, max_rounds=rounds, **cabcd("GS", 0.0)),
-        "CaBCD mom GS, step auto": partial(
-            fit_skcara, max_rounds=rounds, **cabcd("GS", 0.9, "auto")
-        ),
-        "skcara auto": partial(fit_skcara, max_rounds=rounds),
+        name: partial(fit_skcara, max_passes=max_passes, **chosen)
+        for name, chosen in parameters.items()
     }
 
 
@@ -105,12 +109,9 @@ def baseline_methods(objective, start):
 
 def run_baseline(make, step_size, objective, start, max_passes):
     """Trace of a baseline; without a step size the best of a grid is taken."""
-    if step_size is None:
-        step_size, _ = baselines.tune(
-            make, objective, start, GRID, max_passes=max(4, max_passes // 5)
-        )
-    trace = baselines.run(make(step_size), objective, start, max_passes=max_passes)
-    return step_size, (trace.passes, trace.seconds, trace.objective)
+    grid = GRID if step_size is None else (step_size,)
+    best, trace = baselines.tune(make, objective, start, grid, max_passes=max_passes)
+    return best, (trace.passes, trace.seconds, trace.objective)
 
 
 def run_set(lasso, max_passes):
