@@ -2,17 +2,21 @@
 
 Three scikit-learn estimators, :class:`CaLeastSquares`, :class:`CaLasso` and
 :class:`CaLogisticRegression`, and the reduction of measures on its own,
-:func:`recombine` and :func:`merge`.
+:func:`recombine` and :func:`merge`. :class:`ConvergenceDisplay` and
+:class:`MeasureDisplay` draw fits and need matplotlib.
 """
 
 from skcara._version import __version__
 from skcara.estimators import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.plotting import ConvergenceDisplay, MeasureDisplay
 from skcara.recombination import RecombinationError, merge, recombine
 
 __all__ = [
     "CaLasso",
     "CaLeastSquares",
     "CaLogisticRegression",
+    "ConvergenceDisplay",
+    "MeasureDisplay",
     "RecombinationError",
     "__version__",
     "merge",

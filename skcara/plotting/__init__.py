@@ -1,0 +1,6 @@
+"""Displays in the style of scikit-learn; matplotlib is imported when one is drawn."""
+
+from skcara.plotting._convergence import ConvergenceDisplay
+from skcara.plotting._measure import MeasureDisplay
+
+__all__ = ["ConvergenceDisplay", "MeasureDisplay"]

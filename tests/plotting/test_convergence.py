@@ -1,0 +1,127 @@
+"""ConvergenceDisplay shows what the history says, and explains what it cannot show."""
+
+import builtins
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from problems import classification, regression
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skcara import CaLasso, CaLogisticRegression, ConvergenceDisplay
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return CaLogisticRegression(solver="cagd").fit(*classification())
+
+
+def test_curves_are_the_history(fitted):
+    display = ConvergenceDisplay.from_estimator(fitted, reference=0.0)
+    history = fitted.history_
+    for column, horizontal in enumerate(("passes", "seconds")):
+        for row, values in enumerate((history["objective"], history["optimality"])):
+            line = display.lines_[row, column]
+            assert_array_equal(line.get_xdata(), history[horizontal])
+            assert_array_equal(line.get_ydata(), values)
+            assert display.axes_[row, column].get_yscale() == "log"
+    assert display.figure_ is display.axes_[0, 0].figure
+    assert display.lines_[0, 0].get_label() == "CaLogisticRegression, cagd"
+
+
+def test_gap_without_reference_is_to_the_lowest_objective(fitted):
+    display = ConvergenceDisplay.from_estimator(fitted)
+    gap = display.lines_[0, 0].get_ydata()
+    lowest = fitted.history_["objective"].argmin()
+    assert np.isnan(gap[lowest])
+    assert (np.delete(gap, lowest) > 0).all()
+
+
+def test_certified_bound_is_the_reference_where_there_is_one():
+    X, y = regression()
+    model = CaLasso(0.01, solver="cabcd").fit(X, y)
+    display = ConvergenceDisplay.from_estimator(model)
+    last = display.lines_[0, 0].get_ydata()[-1]
+    assert_allclose(last, model.dual_gap_, rtol=1e-6)
+    assert (display.lines_[0, 0].get_ydata() > 0).all()
+
+
+def test_single_round_is_drawn():
+    model = CaLasso(0.01).fit(*regression())
+    display = ConvergenceDisplay.from_estimator(model)
+    assert len(model.history_) == len(display.lines_[0, 0].get_xdata())
+    assert np.isfinite(display.lines_[0, 0].get_ydata()).all()
+    display.figure_.canvas.draw()
+
+
+def test_two_runs_share_the_axes_of_the_first(fitted):
+    first = ConvergenceDisplay.from_estimator(fitted)
+    second = ConvergenceDisplay.from_estimator(fitted, ax=first.axes_, name="again")
+    assert second.figure_ is first.figure_
+    assert [line.get_label() for line in first.axes_[0, 0].lines][1] == "again"
+
+
+def test_one_panel_fits_into_given_axes(fitted):
+    _, ax = plt.subplots()
+    display = ConvergenceDisplay.from_estimator(
+        fitted, against=("passes",), quantities=("optimality",), ax=ax, color="red"
+    )
+    assert display.axes_.shape == (1, 1)
+    assert display.axes_[0, 0] is ax
+    assert display.lines_[0, 0].get_color() == "red"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"against": ("time",)}, r"against must be a tuple.*'passes', 'seconds'"),
+        ({"quantities": "gap"}, r"quantities must be a tuple.*'gap', 'optimality'"),
+        ({"quantities": ()}, "quantities must be a tuple"),
+    ],
+    ids=str,
+)
+def test_unknown_panels_are_refused(fitted, options, message):
+    with pytest.raises(ValueError, match=message):
+        ConvergenceDisplay.from_estimator(fitted, **options)
+
+
+def test_wrong_number_of_axes_is_refused(fitted):
+    _, ax = plt.subplots()
+    with pytest.raises(ValueError, match="needs 2 x 2 axes"):
+        ConvergenceDisplay.from_estimator(fitted, ax=ax)
+
+
+def test_unfitted_estimators_are_refused():
+    with pytest.raises(NotFittedError):
+        ConvergenceDisplay.from_estimator(CaLasso())
+
+
+def test_pipelines_are_told_which_part_to_pass():
+    pipeline = make_pipeline(StandardScaler(), CaLogisticRegression())
+    pipeline.fit(*classification())
+    with pytest.raises(TypeError, match=r"Pipeline does not have.*pipeline\[-1\]"):
+        ConvergenceDisplay.from_estimator(pipeline)
+    ConvergenceDisplay.from_estimator(pipeline[-1])
+
+
+def test_several_targets_are_refused_with_a_way_out():
+    X, y = regression()
+    model = CaLasso(0.01).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"fitted on 2 targets.*Fit it on one target"):
+        ConvergenceDisplay.from_estimator(model)
+
+
+def test_missing_matplotlib_is_explained(fitted, monkeypatch):
+    real_import = builtins.__import__
+
+    def without_matplotlib(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError("No module named 'matplotlib'")
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
+    with pytest.raises(ImportError, match=r"needs matplotlib.*skcara\[plot\]"):
+        ConvergenceDisplay.from_estimator(fitted)
