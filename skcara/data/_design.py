@@ -34,6 +34,8 @@ from sklearn.utils.parallel import Parallel, delayed
 # cost of a Python call is small against the work on them.
 _CHUNK_ENTRIES = 2**18
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 8192
+# Slicing a sparse matrix costs more than a view, so its chunks have more rows.
+_MAX_SPARSE_CHUNK_ROWS = 2**15
 # A span is what one task of the thread pool reads. Its size does not depend on the
 # number of threads, hence neither does the order of the additions.
 _SPAN_CHUNKS = 16
@@ -42,9 +44,10 @@ _SPAN_CHUNKS = 16
 _EXPLICIT_SHIFT_RATIO = 1e3
 
 
-def _chunk_rows(n_features: int) -> int:
-    rows = _CHUNK_ENTRIES // max(n_features, 1)
-    rows = min(max(rows, _MIN_CHUNK_ROWS), _MAX_CHUNK_ROWS)
+def _chunk_rows(entries_per_row: float, most: int) -> int:
+    """Rows of a chunk, a power of two."""
+    rows = int(_CHUNK_ENTRIES / max(entries_per_row, 1.0))
+    rows = min(max(rows, _MIN_CHUNK_ROWS), most)
     return 1 << (rows.bit_length() - 1)
 
 
@@ -76,7 +79,11 @@ class Design:
         if self.shift.any() and not fit_intercept:
             raise ValueError("Columns can only be shifted next to an intercept.")
         self.n_jobs = n_jobs
-        self.chunk_rows = _chunk_rows(self.n_features)
+        if self.is_sparse:
+            density = self.X.nnz / max(self.n_rows, 1)
+            self.chunk_rows = _chunk_rows(density, _MAX_SPARSE_CHUNK_ROWS)
+        else:
+            self.chunk_rows = _chunk_rows(self.n_features, _MAX_CHUNK_ROWS)
         self._explicit = bool(
             (np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any()
         )

@@ -193,7 +193,7 @@ class Problem:
             stop = start + rows.shape[0]
             weights = self.sample_weight
             weights = None if weights is None else weights[start:stop]
-            prediction = rows @ coef
+            prediction = _product(rows, coef)
             prediction += intercept
             total, derivative = self.loss.weighted_sum(
                 self.target[start:stop], prediction, weights
@@ -274,6 +274,13 @@ class Problem:
         if self.sample_weight is None:
             return np.diff(offsets) / self.n_rows
         return np.add.reduceat(self.sample_weight, offsets[:-1]) / self.total_weight
+
+
+def _product(rows, coef):
+    if sparse.issparse(rows):
+        return rows @ coef
+    # Outputs one after the other in memory, as the losses like it best.
+    return (coef.T @ rows.T).T
 
 
 def _count_wrong(derivative, weights):
