@@ -15,12 +15,8 @@ sampling error. *Calibration* multiplies the weights of tile ``t`` by a factor
 with the mass :math:`W_t` of the tile. One small linear system, so it costs far less
 than eliminating rows one by one. The factors deviate from one by about
 :math:`\sqrt{d / n_{tiles}}` for ``d`` moments; with enough tiles they are positive.
-Where they are not (heavy tails), *tilting* minimises the relative entropy instead,
-
-.. math:: f_t = \exp(b_t^\top \lambda / W_t),
-
-by Newton steps on its dual: positive by construction, and possible exactly if ``m`` lies
-inside the convex hull. If that fails too the caller enlarges the sample.
+Where they are not (heavy tails, too few rows) there is no calibrated measure, and the
+caller corrects the gradient by a linear term instead.
 """
 
 import numpy as np
@@ -35,7 +31,6 @@ _MAX_TILE_ROWS = 64
 _MIN_FACTOR = 0.02
 _MAX_TILTING_STEPS = 30
 _MIN_SHARE = 1e-4
-_EXPONENTS = (-50.0, 50.0)
 # Solves after the first one remove its rounding, and the effect of the ridge with
 # which linearly dependent moments are factorised.
 _REFINEMENTS = 3
@@ -116,47 +111,15 @@ def matching_factors(tiles, masses, moments):
     size = np.abs(tiles).sum(axis=0) + np.abs(moments)
     size[size == 0] = 1.0
     tiles, moments = tiles / size, moments / size
-    for find in (_least_squares_factors, _tilted_factors):
-        factors = find(tiles, masses, moments)
-        # Written so that a NaN fails both tests.
-        is_positive = factors.min() > _MIN_FACTOR
-        error = np.abs(factors @ tiles - moments).max()
-        if is_positive and error <= _RESIDUAL_TOLERANCE:
-            return factors
-    return None
-
-
-def _least_squares_factors(tiles, masses, moments):
     influence = tiles / masses[:, None]
     system = _gram_factor(tiles, masses)
     factors = np.ones(len(tiles))
     for _ in range(_REFINEMENTS):
         factors += influence @ system.solve(moments - factors @ tiles)
-    return factors
-
-
-def _tilted_factors(tiles, masses, moments):
-    r"""Minimise the dual :math:`\sum_t W_t e^{b_t \lambda / W_t} - m \lambda`."""
-    influence = tiles / masses[:, None]
-    multiplier = np.zeros(len(moments))
-    factors = np.ones(len(tiles))
-    value = masses.sum()
-    for _ in range(_MAX_TILTING_STEPS):
-        residual = moments - factors @ tiles
-        if np.abs(residual).max() <= 0.1 * _RESIDUAL_TOLERANCE:
-            break
-        step = _gram_factor(tiles, masses / factors).solve(residual)
-        share, slope = 1.0, residual @ step
-        while share > _MIN_SHARE:
-            trial = multiplier + share * step
-            # Larger exponents cannot belong to a solution with total mass one.
-            trial_factors = np.exp(np.clip(influence @ trial, *_EXPONENTS))
-            trial_value = masses @ trial_factors - moments @ trial
-            if trial_value <= value - 1e-4 * share * slope + _EPS * abs(value):
-                break
-            share *= 0.5
-        multiplier, factors, value = trial, trial_factors, trial_value
-    return factors
+    # Written so that a NaN fails both tests.
+    is_positive = factors.min() > _MIN_FACTOR
+    error = np.abs(factors @ tiles - moments).max()
+    return factors if is_positive and error <= _RESIDUAL_TOLERANCE else None
 
 
 def _gram_factor(tiles, masses):

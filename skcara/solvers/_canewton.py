@@ -38,7 +38,7 @@ from skcara.solvers._statistics import has_cheap_statistics, iterate_statistics
 # Up to this many entries of X a copy costs less than anything else.
 _SMALL_ENTRIES = 2**20
 # Smallest number of rows per coordinate for which a sample is worth its trouble.
-_TALL_ROWS_PER_COORD = 1000
+_TALL_ROWS_PER_COORD = 500
 # The predicted decrease must shrink at least this fast from round to round.
 _CONTRACTION = 0.25
 # How well a reduced problem is solved, relative to the distance from its optimum.
@@ -75,10 +75,12 @@ def iterate_canewton(problem, params, options, rng):
         yield from iterate_statistics(problem, params)
         return
     source = _make_source(problem, options, rng)
-    if source is None:
-        yield from iterate_newton(problem, params)
+    if source is not None:
+        yield from _iterate_measures(problem, params, source)
         return
-    yield from _iterate_measures(problem, params, source)
+    evaluation = problem.evaluate(params)
+    yield Round(evaluation, 1.0)
+    yield from iterate_newton(problem, evaluation, passes=1.0)
 
 
 def _make_source(problem, options, rng):
@@ -123,42 +125,38 @@ class _Progress:
 
 def _iterate_measures(problem, params, source):
     progress = _Progress()
-    passes, n_recombinations = 0.0, 0
-    measure, steps, model, expected = None, 0, None, np.inf
-    if not params.any():
-        start = source.pilot(params)
-        params, passes, model = start.params, start.passes, start.model
-    while True:
+    start = source.start(params)
+    params, passes, model = start.params, start.passes, start.model
+    measure, n_recombinations, steps, expected = None, 0, 0, np.inf
+    while not progress.is_stalled:
         evaluation = problem.evaluate(params, group_rows=source.group_rows)
         passes += 1
         yield Round(evaluation, passes, n_recombinations, steps, measure)
         if not progress.improves(evaluation):
-            if not source.enlarge() or progress.is_stalled:
-                break
-            model, expected = None, np.inf
+            model, expected = None, 0.0
         best = progress.best
-        reduction = source.reduce(best)
-        if reduction is None:
-            break
-        solution = _minimize(reduction.problem, best.params, model)
-        while solution.first_decrease > _CONTRACTION * expected and source.enlarge():
-            passes += _share(problem, reduction, solution)
-            reduction = source.reduce(best)
-            if reduction is None:
-                break
-            solution = _minimize(reduction.problem, best.params, None)
-            expected = np.inf
-        if reduction is None:
-            break
-        passes += _share(problem, reduction, solution)
+        while True:
+            reduction = source.reduce(best) if expected else None
+            if reduction is not None:
+                solution = _minimize(reduction.problem, best.params, model)
+                passes += _share(problem, reduction, solution)
+                if solution.first_decrease <= _CONTRACTION * expected:
+                    break
+            if not source.enlarge():
+                model = None if reduction is None else solution.model
+                yield from iterate_newton(
+                    problem,
+                    best,
+                    model=model,
+                    passes=passes,
+                    n_recombinations=n_recombinations,
+                )
+                return
+            model, expected = None, np.inf
         expected, model = solution.first_decrease, solution.model
         measure, steps = reduction.measure, solution.steps
         n_recombinations += measure is not None
         params = solution.params.reshape(params.shape)
-    if not progress.is_stalled:
-        yield from iterate_newton(
-            problem, progress.best.params, passes, n_recombinations
-        )
 
 
 def _minimize(reduced, params, model):

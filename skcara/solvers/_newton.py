@@ -1,30 +1,39 @@
-r"""Newton steps on all rows: the fallback that converges on any convex problem.
+r"""Newton and secant steps on all rows: the stage that converges on any convex problem.
 
-The Hessian is summed over chunks of rows, so nothing is copied. A step is accepted if it
-decreases the full objective sufficiently; otherwise it is halved. A Hessian is kept as
-long as the predicted decrease shrinks fast.
+The Hessian is summed over chunks of rows, so nothing is copied. A step is accepted if
+it decreases the full objective sufficiently; otherwise it is halved. Between two
+Hessians each step costs one pass, and the exact change of the gradient that it caused
+improves the Hessian by a secant update. A Hessian is computed anew only where the
+passes that it is expected to save cost more than it does. The first one may come from a
+reduced measure: then only the directions in which the measure was wrong have to be
+corrected.
 """
 
 import numpy as np
 from scipy import sparse
 
-from skcara.solvers._quadratic import QuadraticModel
+from skcara.solvers._quadratic import QuadraticModel, steps_left
 from skcara.solvers._reduced import loss_hessian
 from skcara.solvers._rounds import Round
 
 _SUFFICIENT_DECREASE = 1e-4
-_CHORD_CONTRACTION = 0.02
 _MAX_HALVINGS = 40
-_NOISE = 1e-14
+# Relative decrease of the objective that is worth no more passes, to estimate how many
+# are left; and the one that is rounding.
+_GOAL, _NOISE = 1e-11, 1e-14
+_MAX_STALLED_STEPS = 3
 
 
-def iterate_newton(problem, params, passes=0.0, n_recombinations=0):
-    """Yield rounds of damped proximal Newton steps on the full data.
+def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=0):
+    """Yield rounds of damped proximal Newton and secant steps on the full data.
 
     Parameters
     ----------
     problem : Problem
-    params : ndarray of shape (n_params, n_outputs)
+    anchor : Evaluation
+        The starting point.
+    model : QuadraticModel, optional
+        Approximate Hessian at the starting point.
     passes : float
         Passes made before.
     n_recombinations : int
@@ -34,39 +43,48 @@ def iterate_newton(problem, params, passes=0.0, n_recombinations=0):
     ------
     Round
     """
-    anchor = problem.evaluate(params)
-    passes += 1
-    yield Round(anchor, passes, n_recombinations)
-    model, is_fresh, previous = None, False, np.inf
-    while True:
+    is_exact, previous, n_stalled = False, np.inf, 0
+    cost = _hessian_cost(problem)
+    while n_stalled < _MAX_STALLED_STEPS:
         if model is None:
-            model, is_fresh = full_model(problem, anchor.params), True
+            model, is_exact, previous = full_model(problem, anchor.params), True, np.inf
             passes += 1
         flat, gradient = anchor.params.ravel(), anchor.smooth_gradient.ravel()
         candidate = model.minimize(flat, gradient)
         predicted = -0.5 * model.decrease(flat, gradient, candidate)
-        if predicted > _CHORD_CONTRACTION * previous and not is_fresh:
+        goal = _GOAL * abs(anchor.objective)
+        if not is_exact and steps_left(predicted, previous, goal) > cost:
             model = None
             continue
+        noise = _NOISE * abs(anchor.objective)
         share = 1.0
         for _ in range(_MAX_HALVINGS):
-            trial = problem.evaluate(
-                (flat + share * (candidate - flat)).reshape(params.shape)
-            )
+            params = flat + share * (candidate - flat)
+            trial = problem.evaluate(params.reshape(anchor.params.shape))
             passes += 1
             yield Round(trial, passes, n_recombinations, inner_steps=1)
             required = 2 * _SUFFICIENT_DECREASE * share * predicted
-            noise = _NOISE * abs(anchor.objective)
             if trial.objective <= anchor.objective - required + noise:
                 break
             share *= 0.5
         else:
-            return
-        is_rounding = anchor.objective - trial.objective <= noise
-        if is_rounding and trial.stop_value >= 0.5 * anchor.stop_value and is_fresh:
-            return
-        previous = predicted if share == 1.0 else 0.0
-        anchor, is_fresh = trial, False
+            if is_exact:
+                return
+            model = None
+            continue
+        model = model.secant(params - flat, trial.smooth_gradient.ravel() - gradient)
+        decrease = anchor.objective - trial.objective
+        n_stalled = 0 if decrease > noise else n_stalled + 1
+        anchor, previous, is_exact = trial, predicted, False
+
+
+def _hessian_cost(problem):
+    """Price of a Hessian in passes."""
+    design = problem.design
+    if design.is_sparse:
+        # Products of all pairs of entries of a row, in a format that costs more.
+        return 2 + 2 * design.X.nnz / design.n_rows * problem.n_outputs
+    return 2 + problem.n_coords / 16
 
 
 def full_model(problem, params) -> QuadraticModel:

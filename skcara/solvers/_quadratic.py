@@ -27,6 +27,9 @@ _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
 _FIRST_RIDGE = 1e-13
 _MAX_SWEEPS = 200
+# Steps along which the observed curvature is smaller than this share of the expected
+# one say more about rounding than about curvature.
+_MIN_SECANT = 1e-6
 
 
 class QuadraticModel:
@@ -67,6 +70,20 @@ class QuadraticModel:
         """First-order change of smooth part plus L1 term, negative if useful."""
         change = gradient @ (candidate - anchor)
         return float(change + self.l1 @ (np.abs(candidate) - np.abs(anchor)))
+
+    def secant(self, step, gradient_change) -> "QuadraticModel":
+        r"""Return the model that maps ``step`` to the change of the gradient it caused.
+
+        The BFGS update of the matrix, :math:`H - Hss^\top H / s^\top Hs
+        + yy^\top / s^\top y`, keeps it positive definite and changes it least.
+        """
+        image = self.matrix @ step
+        curvature, observed = step @ image, step @ gradient_change
+        if not observed > _MIN_SECANT * curvature:
+            return self
+        matrix = self.matrix + np.outer(gradient_change, gradient_change / observed)
+        matrix -= np.outer(image, image / curvature)
+        return QuadraticModel(matrix, self.l1, self.positive)
 
     # ---- nonsmooth -------------------------------------------------------------
 
@@ -183,3 +200,15 @@ def ridged_cholesky(scaled):
             return factor
         ridge *= 100
     raise np.linalg.LinAlgError("The Hessian of the reduced problem is not finite.")
+
+
+def steps_left(predicted, previous, goal):
+    """Number of steps until the predicted decrease falls to ``goal``.
+
+    Extrapolated from the predicted decreases of the current and the previous step; a
+    previous one of ``inf`` means that nothing is known yet, and 0 that it failed.
+    """
+    if previous == np.inf or predicted <= goal:
+        return 0.0
+    rate = predicted / previous if previous > 0 else 1.0
+    return np.log(predicted / goal) / -np.log(rate) if rate < 1 else np.inf

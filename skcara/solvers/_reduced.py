@@ -6,8 +6,8 @@ A reduced measure is a set of rows with positive weights ``w``. Its objective
 
 has a few thousand terms, so gradients cost little and a Hessian is affordable.
 :func:`minimize_reduced` uses the true reduced loss, not only its quadratic model, and
-keeps a factorised Hessian as long as it contracts well: most steps then cost one
-gradient on the reduced rows (a *chord* step).
+computes a Hessian only where that pays: the steps between two Hessians cost one
+gradient each, and their changes of the gradient improve the Hessian by secant updates.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,15 @@ import numpy as np
 from scipy import sparse
 
 from skcara.objective import Loss, SeparablePenalty
-from skcara.solvers._quadratic import QuadraticModel
+from skcara.solvers._quadratic import QuadraticModel, steps_left
 
 # Rows scaled at a time for a Hessian: the scaled copy stays in the cache.
 _HESSIAN_ENTRIES = 2**18
 # Share of the predicted decrease that a step must achieve.
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
-# A chord step whose predicted decrease is not this much smaller than that of the step
-# before says that the Hessian is out of date.
-_CHORD_CONTRACTION = 0.1
+# A Hessian costs as much as one gradient for each so many coordinates, at least two.
+_COORDS_PER_GRADIENT = 16
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,34 @@ class ReducedProblem:
     target, weights : ndarray of shape (n_rows,)
     loss : Loss
     penalty : SeparablePenalty
+    linear : ndarray of shape (n_params, n_outputs), optional
+        Slope of a linear term added to the objective.
     """
 
-    def __init__(self, rows, target, weights, loss: Loss, penalty: SeparablePenalty):
+    def __init__(
+        self, rows, target, weights, loss: Loss, penalty: SeparablePenalty, linear=None
+    ):
         self.rows = rows
         self.target = target
         self.weights = weights
         self.loss = loss
         self.penalty = penalty
+        self.linear = linear
         self.n_rows, self.n_params = rows.shape
         self.shape = (self.n_params, loss.n_outputs)
+        #: Price of a Hessian in gradients.
+        self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
 
-    def reweighted(self, weights) -> "ReducedProblem":
-        """Return the same rows with other weights."""
-        return ReducedProblem(self.rows, self.target, weights, self.loss, self.penalty)
+    def changed(self, *, weights=None, linear=None) -> "ReducedProblem":
+        """Return the same rows with other weights or with a linear term."""
+        return ReducedProblem(
+            self.rows,
+            self.target,
+            self.weights if weights is None else weights,
+            self.loss,
+            self.penalty,
+            linear,
+        )
 
     def evaluate(self, params) -> ReducedPoint:
         """Objective and smooth gradient at flat ``params``."""
@@ -71,6 +84,9 @@ class ReducedProblem:
         )
         gradient = self.rows.T @ derivative + self.penalty.l2 * shaped
         objective = loss + self.penalty.value(shaped)
+        if self.linear is not None:
+            gradient += self.linear
+            objective += float(np.sum(self.linear * shaped))
         return ReducedPoint(params, objective, gradient.ravel(), prediction)
 
     def model(self, prediction) -> QuadraticModel:
@@ -162,7 +178,7 @@ class ReducedSolution:
 
 
 def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50):
-    """Minimise a reduced objective by damped proximal Newton and chord steps.
+    """Minimise a reduced objective by damped proximal Newton and secant steps.
 
     Parameters
     ----------
@@ -188,27 +204,29 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     for step in range(max_steps):
         candidate = model.minimize(point.params, point.gradient)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
-        if predicted > _CHORD_CONTRACTION * previous and not is_fresh:
-            model, is_fresh = problem.model(point.prediction), True
-            hessians += 1
-            candidate = model.minimize(point.params, point.gradient)
-            predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
         if not predicted > accuracy * first:
             # The decrease of this last step is negligible, and so is the risk.
             return ReducedSolution(
                 candidate, first, step + 1, evaluations, hessians, model
             )
+        n_left = steps_left(predicted, previous, accuracy * first)
+        if not is_fresh and n_left > problem.hessian_cost:
+            model, is_fresh, previous = problem.model(point.prediction), True, np.inf
+            hessians += 1
+            continue
         following, tried = _line_search(problem, point, candidate, predicted)
         evaluations += tried
-        if following is None and is_fresh:
-            break
-        previous = predicted if following is not None and tried == 1 else 0.0
-        point = point if following is None else following
-        is_fresh = is_fresh and following is None
-    return ReducedSolution(
-        point.params, first or 0.0, max_steps, evaluations, hessians, model
-    )
+        if following is None:
+            if is_fresh:
+                break
+            previous = 0.0
+            continue
+        model = model.secant(
+            following.params - point.params, following.gradient - point.gradient
+        )
+        point, previous, is_fresh = following, predicted, False
+    return ReducedSolution(point.params, first, step, evaluations, hessians, model)
 
 
 def _line_search(problem, point, candidate, predicted):

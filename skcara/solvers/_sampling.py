@@ -1,9 +1,9 @@
 """Random rows that represent all the rows.
 
-Rows are drawn by stratified sampling: the cumulative probability of the rows is cut into
-equal parts and one point is drawn in each. Sorted, periodic or drifting data are thus
-represented evenly, whatever their order, and a strided part of a sample is itself a
-stratified sample. Rows whose probability exceeds one part are kept with their own
+Rows are drawn by stratified sampling: the cumulative probability of the rows is cut
+into equal parts and one point is drawn in each. Sorted, periodic or drifting data are
+thus represented evenly, whatever their order, and a strided part of a sample is itself
+a stratified sample. Rows whose probability exceeds one part are kept with their own
 weight.
 """
 
@@ -31,7 +31,7 @@ def draw_rows(n_draws, n_rows, rng, density=None, weights=None):
     -------
     indices : ndarray of int, ascending and distinct
     sample_weights : ndarray of float
-        Unbiased weights: their expected sum over any set of rows is that of ``weights``.
+        Unbiased: their expected sum over any set of rows is that of ``weights``.
     """
     if density is None and weights is None:
         edges = np.arange(n_draws + 1) * n_rows // n_draws

@@ -19,7 +19,12 @@ import numpy as np
 
 from skcara.objective import Evaluation, Problem, SeparablePenalty
 from skcara.recombination import RecombinationError, recombine_groups
-from skcara.solvers._calibration import calibrate
+from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
+from skcara.solvers._influence import (
+    hessian_diagonal,
+    is_concentrated,
+    row_influence,
+)
 from skcara.solvers._quadratic import QuadraticModel
 from skcara.solvers._reduced import ReducedProblem, minimize_reduced
 from skcara.solvers._rounds import Measure
@@ -35,6 +40,7 @@ _GROWTH = 3
 # The pilot starts on this many rows per coordinate, then on ever larger samples.
 _PILOT_ROWS_PER_COORD = 40
 _PILOT_GROWTH = 6
+_PILOT_ACCURACY = 0.02
 # Rows of a group that is recombined as a whole.
 _GROUP_ROWS = 32
 _GROUPS_PER_MOMENT = 4
@@ -49,7 +55,7 @@ class Reduction:
 
 
 @dataclass(frozen=True)
-class Pilot:
+class Start:
     """A starting point from a sample, and the share of a pass that it cost."""
 
     params: np.ndarray
@@ -72,9 +78,9 @@ class AllRows:
             problem.penalty,
         )
 
-    def pilot(self, params) -> Pilot:
+    def start(self, params) -> Start:
         """All rows are at hand: no sample is needed to start."""
-        return Pilot(params, 0.0)
+        return Start(params, 0.0)
 
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Return the problem itself."""
@@ -99,6 +105,7 @@ class CalibratedSample:
             _MIN_ROWS_PER_COORD * n_coords,
             _MAX_ROWS_PER_COORD * n_coords,
         )
+        self._density = None
         self._max_size = int(_MAX_SHARE * problem.n_rows)
         self._draw(min(size, self._max_size))
 
@@ -107,7 +114,7 @@ class CalibratedSample:
         weights = None if full.sample_weight is None else full.weights
         self._size = size
         self._indices, base_weights = draw_rows(
-            size, full.n_rows, self._rng, weights=weights
+            size, full.n_rows, self._rng, self._density, weights
         )
         self._sample = ReducedProblem(
             full.design.take(self._indices, keep_sparse=True),
@@ -117,38 +124,64 @@ class CalibratedSample:
             full.penalty,
         )
 
-    def pilot(self, params) -> Pilot:
-        """Minimise on ever larger parts of the sample."""
-        sample, flat, passes = self._sample, params.ravel(), 0.0
-        smallest = _PILOT_ROWS_PER_COORD * self._full.n_coords
-        n_levels = max(int(np.log(sample.n_rows / smallest) / np.log(_PILOT_GROWTH)), 0)
-        for level in range(n_levels, -1, -1):
-            part = _part_of_sample(sample, _PILOT_GROWTH**level)
-            solution = minimize_reduced(
-                part, part.evaluate(flat), accuracy=1e-3 if level == n_levels else 0.05
-            )
-            flat = solution.params
-            work = 1 + solution.evaluations + solution.hessians
-            passes += work * part.n_rows / self._full.n_rows
-        return Pilot(flat.reshape(params.shape), passes, solution.model)
+    @property
+    def _is_calibration_cheap(self):
+        """Whether calibration costs less than a pass (multiplications of both)."""
+        design = self._full.design
+        entries = design.X.nnz if design.is_sparse else design.X.size
+        n_moments = self._full.n_coords + 1
+        n_tiles = min(TILES_PER_MOMENT * n_moments, self._sample.n_rows)
+        return n_tiles * n_moments**2 <= 4 * entries * self._full.n_outputs
 
-    def reduce(self, evaluation: Evaluation) -> Reduction | None:
-        """Calibrate the weights, on a larger sample where that has no solution."""
-        while True:
-            sample = self._sample
-            prediction = sample.rows @ evaluation.params
-            derivative = sample.loss.derivative(sample.target, prediction)
-            gradient = evaluation.gradient.ravel()
-            weights = calibrate(sample.rows, derivative, sample.weights, gradient)
-            if weights is not None:
-                measure = Measure(self._indices, weights)
-                return Reduction(sample.reweighted(weights), measure)
-            if not self.enlarge():
-                return None
+    def start(self, params) -> Start:
+        """Minimise on ever larger parts of the sample, from zeros."""
+        passes, model = 0.0, None
+        if not params.any():
+            smallest = _PILOT_ROWS_PER_COORD * self._full.n_coords
+            ratio = max(self._sample.n_rows / smallest, 1.0)
+            for level in range(int(np.log(ratio) / np.log(_PILOT_GROWTH)), -1, -1):
+                params, model, share = self._minimize_part(params, level)
+                passes += share
+        prediction = self._sample.rows @ params
+        diagonal, effective_rows = hessian_diagonal(self._sample, prediction)
+        if is_concentrated(effective_rows):
+            influence = row_influence(self._full, params, diagonal)
+            self._density = self._full.weights * (influence / influence.mean() + 1.0)
+            self._draw(self._size)
+            params, model, share = self._minimize_part(params, 0)
+            passes += 1.0 + share
+        return Start(params, passes, model)
+
+    def _minimize_part(self, params, level):
+        part = _part_of_sample(
+            self._sample, _PILOT_GROWTH**level, self._full.design.n_features
+        )
+        start = part.evaluate(params.ravel())
+        solution = minimize_reduced(part, start, accuracy=_PILOT_ACCURACY)
+        work = 1 + solution.evaluations + solution.hessians
+        share = work * part.n_rows / self._full.n_rows
+        return solution.params.reshape(params.shape), solution.model, share
+
+    def reduce(self, evaluation: Evaluation) -> Reduction:
+        """Calibrate the weights, or add a linear term where that is impossible."""
+        sample = self._sample
+        prediction = sample.rows @ evaluation.params
+        derivative = sample.loss.derivative(sample.target, prediction)
+        gradient, weights = evaluation.gradient, None
+        if self._is_calibration_cheap:
+            weights = calibrate(
+                sample.rows, derivative, sample.weights, gradient.ravel()
+            )
+        if weights is not None:
+            measure = Measure(self._indices, weights)
+            return Reduction(sample.changed(weights=weights), measure)
+        derivative *= sample.weights[:, None]
+        linear = gradient - sample.rows.T @ derivative
+        return Reduction(sample.changed(linear=linear), None)
 
     def enlarge(self) -> bool:
-        """Draw more rows; false if there are no more to draw."""
-        if self._size >= self._max_size:
+        """Draw more rows; false if there are not many more to draw."""
+        if 2 * self._size > self._max_size:
             return False
         self._draw(min(_GROWTH * self._size, self._max_size))
         return True
@@ -166,10 +199,10 @@ class RecombinedGroups:
         self._size = _GROUPS_PER_MOMENT * (problem.n_coords + 1)
         self._starter = CalibratedSample(problem, rng)
 
-    def pilot(self, params) -> Pilot:
-        """Minimise on ever larger parts of a sample."""
-        start = self._starter.pilot(params)
-        return Pilot(start.params, start.passes)
+    def start(self, params) -> Start:
+        """Minimise on ever larger parts of a sample, from zeros."""
+        start = self._starter.start(params)
+        return Start(start.params, start.passes)
 
     def reduce(self, evaluation: Evaluation) -> Reduction | None:
         """Recombine the groups of the evaluation."""
@@ -199,7 +232,7 @@ class RecombinedGroups:
         return True
 
 
-def _part_of_sample(sample, stride):
+def _part_of_sample(sample, stride, n_features):
     """Every ``stride``-th row, with a penalty that keeps the problem well posed.
 
     A column that is rare in the sample may separate the classes there. The prior
@@ -208,6 +241,7 @@ def _part_of_sample(sample, stride):
     penalty = sample.penalty
     weights = sample.weights[::stride]
     extra = np.full_like(penalty.l2, 1.0 / len(weights))
+    extra[n_features:] = 0.0
     penalty = SeparablePenalty(penalty.l1, penalty.l2 + extra, penalty.positive)
     return ReducedProblem(
         sample.rows[::stride],

@@ -29,7 +29,7 @@ from skcara.solvers._quadratic import QuadraticModel, ridged_cholesky
 from skcara.solvers._rounds import Round
 
 # Up to this many columns the Gram matrix costs less than the passes it replaces.
-_MAX_DENSE_COLUMNS = 128
+_MAX_DENSE_COLUMNS = 200
 # Entries per row up to which the same holds for sparse data.
 _MAX_SPARSE_ENTRIES = 32
 _MAX_SPARSE_COLUMNS = 1500
