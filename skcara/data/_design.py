@@ -138,7 +138,7 @@ class Design:
         shift and scale by :meth:`effective_params` and :meth:`correct_sums`.
         """
         if self.is_sparse:
-            rows = self.X[start:stop].astype(np.float64, copy=False)
+            rows = self._sparse_chunk(start, stop)
             return rows @ sparse.diags_array(1 / self.scale) if explicit else rows
         rows = self.X[start:stop]
         if explicit or self._explicit:
@@ -146,6 +146,19 @@ class Design:
             rows /= self.scale
             return rows
         return rows.astype(np.float64, copy=False)
+
+    def _sparse_chunk(self, start, stop):
+        # Half the time of X[start:stop], which searches every row for its columns.
+        first, last = self.X.indptr[start], self.X.indptr[stop]
+        return sparse.csr_array(
+            (
+                self.X.data[first:last].astype(np.float64, copy=False),
+                self.X.indices[first:last],
+                self.X.indptr[start : stop + 1] - first,
+            ),
+            shape=(stop - start, self.n_features),
+            copy=False,
+        )
 
     def effective_params(self, params):
         """Coefficients and intercept to apply to the rows given by :meth:`chunk`."""
