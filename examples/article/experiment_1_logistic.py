@@ -143,7 +143,12 @@ def draw(rows, path):
     seconds, passes = mean_over_seeds(rows, "seconds"), mean_over_seeds(rows, "passes")
     names = list(dict.fromkeys(row["set"] for row in rows))
     figure, panels = plt.subplots(
-        2, len(names), figsize=(3.2 * len(names), 5.6), squeeze=False, sharex=True
+        2,
+        len(names),
+        figsize=(3.2 * len(names), 5.6),
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
     )
     for column, name in enumerate(names):
         sizes = sorted({row["n_rows"] for row in rows if row["set"] == name})

@@ -34,7 +34,7 @@ class PathRecorder:
         """Part of the callback protocol; nothing to do."""
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        """Keep the coefficients that a round reached; the root task is the whole fit."""
+        """Keep what a round reached; the root task is the whole fit."""
         if context.parent is not None:
             self.points.append(fitted_estimator.coef_.ravel().copy())
 
@@ -165,10 +165,10 @@ def main():
     """Run both figures and write them with one table."""
     arguments = parse_arguments(__doc__.splitlines()[0])
     n_rows = 1_000 if arguments.quick else 5_000
-    budget = (300, 20) if arguments.quick else (20_000, 500)
+    budget = (300, 10) if arguments.quick else (20_000, 500)
     rows = []
     with threadpool_limits(1):
-        figure, panels = plt.subplots(1, 4, figsize=(14, 3.6))
+        figure, panels = plt.subplots(1, 4, figsize=(14, 3.6), layout="constrained")
         for axes, (name, make) in zip(panels, LOGISTIC_SETS.items(), strict=True):
             rng = np.random.default_rng(1)
             objective = Objective(*make(n_rows, rng), "logistic")
@@ -183,7 +183,9 @@ def main():
         rng = np.random.default_rng(1)
         objective = Objective(*set_b(n_rows, rng, n_features=15), "logistic")
         paths, new_rows = compare_blocks(objective, uniform_start(15, rng), *budget)
-        figure, panels = plt.subplots(1, len(PAIRS), figsize=(11, 3.6))
+        figure, panels = plt.subplots(
+            1, len(PAIRS), figsize=(11, 3.6), layout="constrained"
+        )
         for axes, pair in zip(panels, PAIRS, strict=True):
             draw_path(axes, paths, pair)
         panels[0].legend(fontsize=7)

@@ -170,7 +170,7 @@ def summarise(lasso, traces, steps, optimum, bound):
 
 def draw(name, traces, optimum, path):
     """Relative distance to the optimum against passes and against seconds."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True)
     for method, (passes, seconds, values) in traces.items():
         gap = np.maximum((values - optimum) / optimum, 1e-13)
         is_ours = method.startswith(("CaBCD", "skcara"))
@@ -183,8 +183,9 @@ def draw(name, traces, optimum, path):
     panels[0].set_xlabel("passes")
     panels[1].set_xlabel("seconds")
     panels[0].set_ylabel("(F - F*) / F*")
-    panels[0].set_title(name)
-    panels[0].legend(fontsize=6, ncol=2)
+    figure.suptitle(name)
+    figure.legend(fontsize=7, ncol=5, loc="lower center")
+    figure.subplots_adjust(bottom=0.24)
     save(figure, path)
 
 

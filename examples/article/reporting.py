@@ -72,6 +72,5 @@ def machine_description():
 
 def save(figure, path):
     """Write a small PNG and forget the figure."""
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=100, bbox_inches="tight")
     plt.close(figure)
