@@ -76,8 +76,11 @@ class Coordinates(NamedTuple):
 def affine_coordinates(atoms: Atoms) -> Coordinates:
     """Return coordinates of the affine hull of the atoms."""
     points, weights, peak = atoms
-    centre = weights @ points / weights.sum()
+    total = weights.sum()
+    centre = weights @ points / total
     values = np.subtract(points.T, centre[:, None], order="C")
+    # Next to a large offset the mean is rounded; the mean of the differences is not.
+    values -= (values @ weights / total)[:, None]
     high, low = values.max(axis=1), values.min(axis=1)
     spread = np.maximum(high, -low)
     # The range of a constant column is zero exactly, whatever the rounding of its mean.
