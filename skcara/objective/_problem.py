@@ -297,8 +297,9 @@ def _group_sums(rows, derivative, group_rows):
         return _sparse_group_sums(rows, derivative, group_rows)
     n_full = len(rows) // group_rows
     full = n_full * group_rows
-    stacked_rows = rows[:full].reshape(n_full, group_rows, -1)
-    stacked = derivative[:full].reshape(n_full, group_rows, -1)
+    shape = (n_full, group_rows)
+    stacked_rows = rows[:full].reshape(*shape, rows.shape[1])
+    stacked = derivative[:full].reshape(*shape, derivative.shape[1])
     sums = np.matmul(stacked.transpose(0, 2, 1), stacked_rows).transpose(0, 2, 1)
     if full < len(rows):
         rest = rows[full:].T @ derivative[full:]

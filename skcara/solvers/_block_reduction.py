@@ -117,15 +117,21 @@ class BlockReducer:
             random_state=seed,
         )
         _check_residual(survivors)
-        rows = _BlockRows(problem, evaluation.params, block, survivors.indices)
+        # A deterministic method would find nearly the same atoms at every anchor and
+        # inherit their curvature for ever; in random order its choices average out.
+        order = np.random.RandomState(seed).permutation(survivors.indices.size)
+        indices, weights = survivors.indices[order], survivors.weights[order]
+        rows = _BlockRows(problem, evaluation.params, block, indices)
         atoms = recombine(
             rows.statistics(second_order=self._curvature is not None),
-            survivors.weights,
+            weights,
             method=self.method,
             random_state=seed,
         )
         _check_residual(atoms)
-        measure = Measure(survivors.indices[atoms.indices], atoms.weights)
+        chosen = indices[atoms.indices]
+        ascending = np.argsort(chosen)
+        measure = Measure(chosen[ascending], atoms.weights[ascending])
         return measure, rows.reduced_gradient(atoms)
 
 
