@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import classification, regression
 from scipy import sparse
@@ -16,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara._sklearn_compat import HAS_CALLBACKS
 
 REGRESSORS = [CaLeastSquares(), CaLasso(0.01)]
 ESTIMATORS = [*REGRESSORS, CaLogisticRegression()]
@@ -23,7 +23,7 @@ SOLVERS = ["auto", "cabcd", "cagd"]
 POLARS_FRAME = pytest.param(
     pl.DataFrame,
     marks=pytest.mark.skipif(
-        sklearn.__version__ < "1.9", reason="recent polars needs scikit-learn 1.9"
+        not HAS_CALLBACKS, reason="recent polars needs scikit-learn 1.9"
     ),
 )
 
