@@ -33,7 +33,7 @@ mean = points.mean(axis=0)
 
 methods = ("auto", "cone", "tree")
 figure, axes = plt.subplots(
-    1, 3, figsize=(12, 4.2), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(12, 4.8), sharex=True, sharey=True, layout="constrained"
 )
 for axis, method in zip(axes, methods, strict=True):
     indices, weights = recombine(points, method=method, random_state=0)
@@ -64,7 +64,7 @@ axes[0].legend(loc="lower center")
 # mean is still exact, and the weights are nearly equal.
 
 figure, axes = plt.subplots(
-    1, 3, figsize=(12, 4.2), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(12, 4.8), sharex=True, sharey=True, layout="constrained"
 )
 for axis, target_size in zip(axes, (3, 30, 200), strict=True):
     indices, weights = recombine(points, target_size=target_size, random_state=0)
