@@ -30,10 +30,19 @@ import numpy as np
 
 from skcara.objective import SquaredLoss
 from skcara.solvers._newton import iterate_newton
-from skcara.solvers._reduced import minimize_reduced
+from skcara.solvers._reduced import ReducedSolution, minimize_reduced
 from skcara.solvers._rounds import Round
-from skcara.solvers._sources import AllRows, CalibratedSample, RecombinedGroups
-from skcara.solvers._statistics import has_cheap_statistics, iterate_statistics
+from skcara.solvers._sources import (
+    AllRows,
+    CalibratedSample,
+    RecombinedGroups,
+    Reduction,
+)
+from skcara.solvers._statistics import (
+    has_cheap_gram,
+    iterate_sampled_statistics,
+    iterate_statistics,
+)
 
 # Up to this many entries of X a copy costs less than anything else.
 _SMALL_ENTRIES = 2**20
@@ -41,8 +50,7 @@ _SMALL_ENTRIES = 2**20
 _TALL_ROWS_PER_COORD = 500
 # The predicted decrease must shrink at least this fast from round to round.
 _CONTRACTION = 0.25
-# How well a reduced problem is solved, relative to the distance from its optimum.
-_REDUCED_ACCURACY = 1e-2
+# Relative change of the objective that is rounding.
 _NOISE = 1e-14
 _MAX_STALLED_ROUNDS = 3
 
@@ -69,29 +77,28 @@ def iterate_canewton(problem, params, options, rng):
     ------
     Round
     """
-    is_free = options.recombination in ("auto", None)
     is_squared = isinstance(problem.loss, SquaredLoss)
-    if is_squared and is_free and has_cheap_statistics(problem):
-        yield from iterate_statistics(problem, params)
-        return
-    source = _make_source(problem, options, rng)
-    if source is not None:
-        yield from _iterate_measures(problem, params, source)
-        return
-    evaluation = problem.evaluate(params)
-    yield Round(evaluation, 1.0)
-    yield from iterate_newton(problem, evaluation, passes=1.0)
-
-
-def _make_source(problem, options, rng):
-    if problem.n_rows * problem.n_params <= _SMALL_ENTRIES:
-        return AllRows(problem)
     is_tall = problem.n_rows >= _TALL_ROWS_PER_COORD * problem.n_coords
-    if options.recombination is None or not is_tall:
-        return None
-    if options.recombination == "auto":
+    if is_squared and options.recombination in ("auto", None):
+        if is_tall and not has_cheap_gram(problem):
+            yield from iterate_sampled_statistics(problem, params, rng)
+        else:
+            yield from iterate_statistics(problem, params)
+    elif problem.n_rows * problem.n_params <= _SMALL_ENTRIES:
+        yield from _iterate_measures(problem, params, AllRows(problem))
+    elif options.recombination is None or not is_tall:
+        evaluation = problem.evaluate(params)
+        yield Round(evaluation, 1.0)
+        yield from iterate_newton(problem, evaluation, passes=1.0)
+    else:
+        source = _make_source(problem, options.recombination, rng)
+        yield from _iterate_measures(problem, params, source)
+
+
+def _make_source(problem, recombination, rng):
+    if recombination == "auto":
         return CalibratedSample(problem, rng)
-    return RecombinedGroups(problem, options.recombination, rng)
+    return RecombinedGroups(problem, recombination, rng)
 
 
 class _Progress:
@@ -124,47 +131,73 @@ class _Progress:
 
 
 def _iterate_measures(problem, params, source):
+    """Yield rounds on the measures of a source, then on all rows if they fail."""
     progress = _Progress()
     start = source.start(params)
     params, passes, model = start.params, start.passes, start.model
     measure, n_recombinations, steps, expected = None, 0, 0, np.inf
-    while not progress.is_stalled:
+    while True:
         evaluation = problem.evaluate(params, group_rows=source.group_rows)
         passes += 1
         yield Round(evaluation, passes, n_recombinations, steps, measure)
-        if not progress.improves(evaluation):
-            model, expected = None, 0.0
-        best = progress.best
-        while True:
-            reduction = source.reduce(best) if expected else None
-            if reduction is not None:
-                solution = _minimize(reduction.problem, best.params, model)
-                passes += _share(problem, reduction, solution)
-                if solution.first_decrease <= _CONTRACTION * expected:
-                    break
-            if not source.enlarge():
-                model = None if reduction is None else solution.model
-                yield from iterate_newton(
-                    problem,
-                    best,
-                    model=model,
-                    passes=passes,
-                    n_recombinations=n_recombinations,
-                )
-                return
+        is_improved = progress.improves(evaluation)
+        if not is_improved:
             model, expected = None, np.inf
-        expected, model = solution.first_decrease, solution.model
-        measure, steps = reduction.measure, solution.steps
+        if progress.is_stalled or not (is_improved or source.enlarge()):
+            break
+        step = _step_on_measure(problem, progress.best, source, model, expected)
+        if step is None:
+            model = None
+            break
+        passes, model = passes + step.passes, step.solution.model
+        if not step.is_trusted:
+            break
+        expected, steps = step.solution.first_decrease, step.solution.steps
+        measure = step.reduction.measure
         n_recombinations += measure is not None
-        params = solution.params.reshape(params.shape)
+        params = step.solution.params.reshape(params.shape)
+    yield from iterate_newton(
+        problem,
+        progress.best,
+        model=model,
+        passes=passes,
+        n_recombinations=n_recombinations,
+    )
 
 
-def _minimize(reduced, params, model):
-    start = reduced.evaluate(params.ravel())
-    return minimize_reduced(reduced, start, model=model, accuracy=_REDUCED_ACCURACY)
+@dataclass(frozen=True)
+class _Step:
+    """A minimiser of a reduced objective, and whether it deserves a pass."""
+
+    reduction: Reduction
+    solution: ReducedSolution
+    passes: float
+    is_trusted: bool
 
 
-def _share(problem, reduction, solution):
-    """Work of a reduced solve in passes over the full data."""
-    work = 2 + solution.evaluations + solution.hessians
-    return work * reduction.problem.n_rows / problem.n_rows
+def _step_on_measure(problem, anchor, source, model, expected):
+    """Minimise the objective of a measure that is large enough.
+
+    The decrease that the first model predicts is the distance of the anchor from the
+    optimum. If the last round did not bring it down far enough below ``expected``, the
+    measure was too small.
+    """
+    passes = 0.0
+    while True:
+        reduction = source.reduce(anchor)
+        if reduction is None:
+            return None
+        reduced = reduction.problem
+        solution = minimize_reduced(
+            reduced,
+            reduced.evaluate(anchor.params.ravel()),
+            model=model,
+            accuracy=source.accuracy,
+        )
+        # One evaluation to calibrate and one to start from, besides those counted.
+        work = 2 + solution.evaluations + solution.hessians
+        passes += work * reduced.n_rows / problem.n_rows
+        is_trusted = solution.first_decrease <= _CONTRACTION * expected
+        if is_trusted or not source.enlarge():
+            return _Step(reduction, solution, passes, is_trusted)
+        model, expected = None, np.inf

@@ -18,32 +18,37 @@ from scipy import sparse
 
 # Effective number of rows behind a Hessian entry below which it is concentrated.
 _MIN_EFFECTIVE_ROWS = 1500
+_CHECKED_ROWS = 8192
 # Entries smaller than this share of the typical one are unknown to the sample.
 _NEGLIGIBLE = 1e-9
 
 
-def hessian_diagonal(reduced, prediction):
-    """Diagonal of the Hessian of a reduced loss, and the rows that carry it.
+def hessian_diagonal(reduced, params):
+    """Diagonal of the Hessian of a reduced loss, (n_params, n_outputs)."""
+    return _curvature_moments(reduced, params, stride=1)[0]
 
-    Returns
-    -------
-    diagonal : ndarray of shape (n_params, n_outputs)
-    effective_rows : ndarray of shape (n_params, n_outputs)
-        Inverse participation of the rows, at most their number.
+
+def is_concentrated(reduced, params) -> bool:
+    r"""Whether some coordinate is carried by so few rows that a sample may miss it.
+
+    The effective number of rows behind a sum of terms :math:`a_i` is
+    :math:`(\sum a_i)^2 / \sum a_i^2`. A part of the rows is enough to estimate it.
     """
-    curvature = row_curvature(reduced.loss, reduced.target, prediction)
-    curvature *= reduced.weights[:, None]
-    squares = _squared(reduced.rows)
-    diagonal = squares.T @ curvature
-    fourth = _squared(squares).T @ np.square(curvature)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effective = np.where(diagonal > 0, diagonal**2 / fourth, 0.0)
-    return diagonal, effective
-
-
-def is_concentrated(effective_rows) -> bool:
-    """Whether some coordinate is carried by so few rows that a sample may miss it."""
+    stride = -(-reduced.n_rows // _CHECKED_ROWS)
+    first, second = _curvature_moments(reduced, params, stride)
+    if not first.all():
+        return True
+    effective_rows = stride * first**2 / second
     return bool(effective_rows.min() < _MIN_EFFECTIVE_ROWS)
+
+
+def _curvature_moments(reduced, params, stride):
+    """Sums of the terms of the Hessian diagonal, and of their squares."""
+    rows, target = reduced.rows[::stride], reduced.target[::stride]
+    curvature = row_curvature(reduced.loss, target, rows @ params)
+    curvature *= reduced.weights[::stride, None]
+    squares = _squared(rows)
+    return squares.T @ curvature, _squared(squares).T @ np.square(curvature)
 
 
 def row_influence(problem, params, diagonal):

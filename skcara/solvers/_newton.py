@@ -45,7 +45,7 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
     """
     is_exact, previous, n_stalled = False, np.inf, 0
     cost = _hessian_cost(problem)
-    while n_stalled < _MAX_STALLED_STEPS:
+    while True:
         if model is None:
             model, is_exact, previous = full_model(problem, anchor.params), True, np.inf
             passes += 1
@@ -72,10 +72,16 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
                 return
             model = None
             continue
-        model = model.secant(params - flat, trial.smooth_gradient.ravel() - gradient)
         decrease = anchor.objective - trial.objective
         n_stalled = 0 if decrease > noise else n_stalled + 1
+        if n_stalled >= _MAX_STALLED_STEPS and is_exact:
+            return
+        change = trial.smooth_gradient.ravel() - gradient
         anchor, previous, is_exact = trial, predicted, False
+        # An approximate Hessian may know nothing of a coordinate that still has to
+        # move: only the exact one is allowed to end the search.
+        is_stalled = n_stalled >= _MAX_STALLED_STEPS
+        model = None if is_stalled else model.secant(params - flat, change)
 
 
 def _hessian_cost(problem):

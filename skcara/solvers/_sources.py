@@ -9,15 +9,15 @@ the evaluated point equals the full one. Three of them share one interface:
 * :class:`RecombinedGroups`: groups of rows chosen by a recombination method, fresh in
   every round.
 
-``reduce`` returns ``None`` when the source has nothing smaller than the full data to
-offer; the solver then takes Newton steps on all rows.
+``accuracy`` says how well its reduced problems are worth solving. ``reduce`` returns
+``None`` if the recombination failed; the solver then takes steps on all rows.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from skcara.objective import Evaluation, Problem, SeparablePenalty
+from skcara.objective import Evaluation, Problem, SeparablePenalty, SquaredLoss
 from skcara.recombination import RecombinationError, recombine_groups
 from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
 from skcara.solvers._influence import (
@@ -37,6 +37,9 @@ _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 64, 4000
 # The copy of the sampled rows must stay small against the data.
 _MAX_SHARE = 1 / 8
 _GROWTH = 3
+# How well a reduced problem is solved, relative to the distance from its optimum: the
+# steps converge fast, and the measure itself is not better than the square of this.
+_ACCURACY = 1e-2
 # The pilot starts on this many rows per coordinate, then on ever larger samples.
 _PILOT_ROWS_PER_COORD = 40
 _PILOT_GROWTH = 6
@@ -67,6 +70,8 @@ class AllRows:
     """All rows as a reduced problem of their own, copied once."""
 
     group_rows = None
+    # Further steps cost less than the next round.
+    accuracy = 1e-9
 
     def __init__(self, problem: Problem):
         indices = np.arange(problem.n_rows)
@@ -95,6 +100,7 @@ class CalibratedSample:
     """A stratified sample of rows, reweighted to carry each full gradient exactly."""
 
     group_rows = None
+    accuracy = _ACCURACY
 
     def __init__(self, problem: Problem, rng):
         self._full = problem
@@ -137,20 +143,24 @@ class CalibratedSample:
         """Minimise on ever larger parts of the sample, from zeros."""
         passes, model = 0.0, None
         if not params.any():
-            smallest = _PILOT_ROWS_PER_COORD * self._full.n_coords
-            ratio = max(self._sample.n_rows / smallest, 1.0)
-            for level in range(int(np.log(ratio) / np.log(_PILOT_GROWTH)), -1, -1):
+            for level in range(self._n_pilot_levels - 1, -1, -1):
                 params, model, share = self._minimize_part(params, level)
                 passes += share
-        prediction = self._sample.rows @ params
-        diagonal, effective_rows = hessian_diagonal(self._sample, prediction)
-        if is_concentrated(effective_rows):
+        if is_concentrated(self._sample, params):
+            diagonal = hessian_diagonal(self._sample, params)
             influence = row_influence(self._full, params, diagonal)
             self._density = self._full.weights * (influence / influence.mean() + 1.0)
             self._draw(self._size)
             params, model, share = self._minimize_part(params, 0)
             passes += 1.0 + share
         return Start(params, passes, model)
+
+    @property
+    def _n_pilot_levels(self):
+        if isinstance(self._full.loss, SquaredLoss):
+            return 1  # one Newton step is exact, wherever it starts
+        ratio = self._sample.n_rows / (_PILOT_ROWS_PER_COORD * self._full.n_coords)
+        return 1 + int(np.log(max(ratio, 1.0)) / np.log(_PILOT_GROWTH))
 
     def _minimize_part(self, params, level):
         part = _part_of_sample(
@@ -191,6 +201,7 @@ class RecombinedGroups:
     """Groups of consecutive rows, recombined so that their gradient sums match."""
 
     group_rows = _GROUP_ROWS
+    accuracy = _ACCURACY
 
     def __init__(self, problem: Problem, method: str, rng):
         self._full = problem
