@@ -76,10 +76,6 @@ class _BlockOutcome:
     measure: Measure | None
     predicted: float
 
-    @property
-    def rows_read(self):
-        return 0 if self.measure is None else len(self.measure.indices)
-
 
 class BlockDescent:
     """Moves of blocks from a common anchor.
@@ -251,47 +247,67 @@ def iterate_block_descent(descent, params, select, group_rows, rng):
         lambda point: problem.evaluate(point, group_rows=group_rows)
     )
     evaluation, secant = synchroniser.start(params), None
-    reduced_passes, n_recombinations = 0.0, 0
+    tally = _Tally(problem.n_rows)
     yield Round(evaluation, passes=synchroniser.passes + curvature.passes)
     while blocks := select(evaluation):
         seeds = rng.randint(np.iinfo(np.int32).max, size=len(blocks))
-        inner_steps, measure = 0, None
-        # If all moves fail, the plain steps get their chance before giving up.
-        for reduce in (True, False) if descent.reducer is not None else (False,):
+        tally.start_round()
+        # If all moves fail, plain steps without momentum are tried before giving up.
+        for reduce in (descent.reducer is not None, False):
             outcomes = descent.move_blocks(
                 evaluation, blocks, secant=secant, seeds=seeds, reduce=reduce
             )
-            for outcome in outcomes:
-                if outcome.measure is None:
-                    continue
-                measure = outcome.measure
-                n_recombinations += 1
-                inner_steps += outcome.result.accepted
-                attempted = outcome.result.attempted
-                reduced_passes += attempted * outcome.rows_read / problem.n_rows
+            tally.count(outcomes)
             move = descent.joint_move(evaluation, blocks, outcomes)
-            if not move.displacement.any():
-                following, was_shortened = evaluation, False
-                break
             following, was_shortened = synchroniser.advance(evaluation, move)
             if following is not None:
                 break
+            descent.velocity[:] = 0.0
         else:
             return
         _update_velocity(descent.velocity, blocks, outcomes, was_shortened)
         if following is not evaluation:
-            secant = Secant(
-                (following.params - evaluation.params).ravel(),
-                (following.smooth_gradient - evaluation.smooth_gradient).ravel(),
-            )
+            secant = Secant.between(evaluation, following)
         evaluation = following
         yield Round(
             evaluation,
-            passes=synchroniser.passes + curvature.passes + reduced_passes,
-            n_recombinations=n_recombinations,
-            inner_steps=inner_steps,
-            measure=measure,
+            passes=synchroniser.passes + curvature.passes + tally.passes,
+            n_recombinations=tally.n_recombinations,
+            inner_steps=tally.inner_steps,
+            measure=tally.measure,
         )
+
+
+class _Tally:
+    """What reduced measures cost and gave.
+
+    Attributes
+    ----------
+    passes : float
+        Rows of measures read by attempted steps, as a share of the data.
+    n_recombinations : int
+        Measures since the start.
+    inner_steps, measure : int, Measure or None
+        Accepted steps and last measure of the round.
+    """
+
+    def __init__(self, n_rows):
+        self._n_rows = n_rows
+        self.passes, self.n_recombinations = 0.0, 0
+        self.start_round()
+
+    def start_round(self):
+        self.inner_steps, self.measure = 0, None
+
+    def count(self, outcomes):
+        for outcome in outcomes:
+            if outcome.measure is None:
+                continue
+            self.measure = outcome.measure
+            self.n_recombinations += 1
+            self.inner_steps += outcome.result.accepted
+            n_atoms = len(outcome.measure.indices)
+            self.passes += outcome.result.attempted * n_atoms / self._n_rows
 
 
 def _update_velocity(velocity, blocks, outcomes, was_shortened):

@@ -48,6 +48,14 @@ class Secant:
     params: np.ndarray
     gradient: np.ndarray
 
+    @classmethod
+    def between(cls, first, second):
+        """Differences from one evaluation to the next, flat."""
+        return cls(
+            (second.params - first.params).ravel(),
+            (second.smooth_gradient - first.smooth_gradient).ravel(),
+        )
+
     def restrict(self, block):
         """Differences of the coordinates `block` only."""
         return Secant(self.params[block], self.gradient[block])

@@ -74,11 +74,14 @@ class Synchroniser:
 
         Returns
         -------
-        evaluation : Evaluation
-            At the new point, or None if every attempt raised the objective.
+        evaluation : Evaluation or None
+            At the new point; the given one if there is nothing to move, None if every
+            attempt raised the objective.
         was_shortened : bool
             Whether the blocks' move was not taken as proposed.
         """
+        if not move.displacement.any():
+            return evaluation, False
         target = evaluation.params + move.displacement
         factor = self.damping
         for attempt in range(_MAX_SHORTENINGS):
