@@ -49,6 +49,7 @@ def parse_arguments():
     parser.add_argument("--cache", default=None, help="folder of reference optima")
     parser.add_argument("--output", default="results/growth", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall")
     return parser.parse_args()
 
 
@@ -66,6 +67,7 @@ def growth_rows(family, build, sizes, arguments):
             reference_objective(problem, arguments.cache)["objective"],
             repeats=arguments.repeats,
             budget=60.0,
+            clock=arguments.clock,
         )
         for rival, result in results.items():
             rows.append(
@@ -135,7 +137,7 @@ def main():
         "",
         measure.machine_description(),
         "",
-        f"Rows: {', '.join(str(size) for size in sizes)}.",
+        f"Rows: {', '.join(str(size) for size in sizes)}; {arguments.clock} time.",
         "",
         *markdown_table(header, exponents(rows)),
         "",

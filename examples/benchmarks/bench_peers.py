@@ -55,6 +55,7 @@ def parse_arguments():
     parser.add_argument(
         "--budget", type=float, default=60.0, help="seconds after which no tighter fit"
     )
+    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall")
     return parser.parse_args()
 
 
@@ -100,6 +101,7 @@ def run_problem(name, arguments, first_calls):
         reference["objective"],
         repeats=1 if arguments.quick else arguments.repeats,
         budget=arguments.budget,
+        clock=arguments.clock,
     )
     costs = {rival: first_calls[rival, problem.loss] for rival in results}
     lines = problem_section(name, problem, reference, results, gradient_seconds, costs)
@@ -127,12 +129,14 @@ def main():
             print("\n".join(lines), flush=True)
             write_csv(arguments.output / "runs.csv", runs)
             write_csv(arguments.output / "summary.csv", summary)
-            write_report(arguments.output / "README.md", summary, sections)
+            path = arguments.output / "README.md"
+            write_report(path, arguments.clock, summary, sections)
 
 
-def write_report(path, summary, sections):
+def write_report(path, clock, summary, sections):
     """Markdown file with the machine, the summary and every problem."""
-    lines = ["# skcara against its peers", "", measure.machine_description(), ""]
+    machine = f"{measure.machine_description()}; seconds of {clock} time."
+    lines = ["# skcara against its peers", "", machine, ""]
     lines += summary_section(summary)
     for section in sections:
         lines += section
