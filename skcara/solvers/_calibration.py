@@ -24,8 +24,8 @@ from scipy import sparse
 
 from skcara.solvers._quadratic import ScaledCholesky
 
-# Tiles per matched moment: factors deviate from one by 1/5 (one standard deviation).
-TILES_PER_MOMENT = 25
+# Tiles per matched moment: factors deviate from one by 1/8 (one standard deviation).
+TILES_PER_MOMENT = 64
 _MAX_TILE_ROWS = 64
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02

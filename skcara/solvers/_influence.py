@@ -65,7 +65,8 @@ def row_influence(problem, params, diagonal):
     -------
     influence : ndarray of shape (n_rows,)
     """
-    inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * np.median(diagonal))
+    typical = np.mean(diagonal, where=diagonal > 0) if diagonal.any() else 1.0
+    inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * typical)
     n_features = problem.design.n_features
     intercept_share = inverse[n_features:].sum(axis=0)
     intercept = params[n_features:].sum(axis=0)

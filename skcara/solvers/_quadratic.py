@@ -50,6 +50,9 @@ class QuadraticModel:
         self.l1 = l1
         self.positive = positive
         self.is_smooth = not (l1.any() or positive.any())
+        curvature = np.diagonal(matrix)
+        # What is left of a column of zeros is rounding; such coordinates do not move.
+        self._moves = curvature > (len(l1) * _EPS) ** 2 * curvature.max()
         self._face_key = None
         self._face_factor = None
 
@@ -62,8 +65,9 @@ class QuadraticModel:
             Expansion point, and gradient of the smooth part there.
         """
         if self.is_smooth:
-            everything = np.ones(len(anchor), dtype=bool)
-            return anchor - self._solve_face(everything, gradient)
+            params = anchor.copy()
+            params[self._moves] -= self._solve_face(self._moves, gradient[self._moves])
+            return params
         return self._minimize_nonsmooth(anchor, gradient)
 
     def decrease(self, anchor, gradient, candidate):
@@ -105,16 +109,15 @@ class QuadraticModel:
     def _violation(self, params, slope):
         at_zero = np.where(self.positive, -slope, np.abs(slope)) - self.l1
         away = np.abs(slope + np.sign(params) * self.l1)
-        return np.where(params == 0, np.maximum(at_zero, 0.0), away)
+        violation = np.where(params == 0, np.maximum(at_zero, 0.0), away)
+        return np.where(self._moves, violation, 0.0)
 
     def _sweep(self, params, slope):
         """One cycle of exact coordinate minimisation; returns params and slope."""
         params, slope = params.copy(), slope.copy()
         curvature = np.diagonal(self.matrix).tolist()
         l1, positive = self.l1.tolist(), self.positive.tolist()
-        for c in range(len(curvature)):
-            if curvature[c] <= 0:
-                continue
+        for c in np.flatnonzero(self._moves).tolist():
             old = float(params[c])
             pull = old * curvature[c] - float(slope[c])
             if pull > l1[c]:
@@ -132,6 +135,7 @@ class QuadraticModel:
         """Minimise over the face given by zeros and signs, if that decreases ``q``."""
         signs = np.sign(params)
         free = (params != 0) | ((self.l1 == 0) & ~self.positive)
+        free &= self._moves
         if not free.any():
             return params, slope
         target = np.zeros_like(params)
@@ -172,20 +176,14 @@ class ScaledCholesky:
     """Cholesky factor of a matrix scaled to unit diagonal, ridged where singular."""
 
     def __init__(self, matrix):
-        diagonal = np.diagonal(matrix).copy()
-        largest = diagonal.max()
-        # A column without curvature does not move.
-        self._dead = diagonal <= largest * _EPS**2
-        diagonal[self._dead] = 1.0
-        self._scale = 1.0 / np.sqrt(diagonal)
+        diagonal = np.diagonal(matrix)
+        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = matrix * self._scale * self._scale[:, None]
-        scaled[self._dead] = 0.0
-        scaled[:, self._dead] = 0.0
         self._factor = ridged_cholesky(scaled)
 
     def solve(self, right_side):
-        """Solution of the linear system, zero where there is no curvature."""
-        scaled = np.where(self._dead, 0.0, right_side * self._scale)
+        """Solution of the linear system."""
+        scaled = right_side * self._scale
         return cho_solve((self._factor, True), scaled, check_finite=False) * self._scale
 
 

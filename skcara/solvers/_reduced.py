@@ -64,15 +64,28 @@ class ReducedProblem:
         #: Price of a Hessian in gradients.
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
 
-    def changed(self, *, weights=None, linear=None) -> "ReducedProblem":
-        """Return the same rows with other weights or with a linear term."""
+    def reweighted(self, weights) -> "ReducedProblem":
+        """Return the same rows with other weights."""
+        return ReducedProblem(self.rows, self.target, weights, self.loss, self.penalty)
+
+    def tilted(self, anchor, slope, damping) -> "ReducedProblem":
+        r"""Add :math:`\mathrm{slope}^\top p + \tfrac12 d\,(p - a)^2`.
+
+        Parameters
+        ----------
+        anchor, slope : ndarray of shape (n_params, n_outputs)
+        damping : ndarray of shape (n_params, 1)
+            ``d``; the anchor does not feel it, but a direction in which the rows have
+            no curvature is kept from running away along the slope.
+        """
+        penalty = self.penalty
         return ReducedProblem(
             self.rows,
             self.target,
-            self.weights if weights is None else weights,
+            self.weights,
             self.loss,
-            self.penalty,
-            linear,
+            SeparablePenalty(penalty.l1, penalty.l2 + damping, penalty.positive),
+            slope - damping * anchor,
         )
 
     def evaluate(self, params) -> ReducedPoint:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcara.objective import Evaluation, Problem, SeparablePenalty, SquaredLoss
+from skcara.objective import Evaluation, Problem, SquaredLoss
 from skcara.recombination import RecombinationError, recombine_groups
 from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
 from skcara.solvers._influence import (
@@ -184,10 +184,11 @@ class CalibratedSample:
             )
         if weights is not None:
             measure = Measure(self._indices, weights)
-            return Reduction(sample.changed(weights=weights), measure)
+            return Reduction(sample.reweighted(weights), measure)
         derivative *= sample.weights[:, None]
-        linear = gradient - sample.rows.T @ derivative
-        return Reduction(sample.changed(linear=linear), None)
+        slope = gradient - sample.rows.T @ derivative
+        damping = _prior(sample, self._full.design.n_features)
+        return Reduction(sample.tilted(evaluation.params, slope, damping), None)
 
     def enlarge(self) -> bool:
         """Draw more rows; false if there are not many more to draw."""
@@ -246,18 +247,22 @@ class RecombinedGroups:
 def _part_of_sample(sample, stride, n_features):
     """Every ``stride``-th row, with a penalty that keeps the problem well posed.
 
-    A column that is rare in the sample may separate the classes there. The prior
-    knowledge of one more row per coefficient keeps it from running away.
+    A column that is rare in the sample may separate the classes there.
     """
-    penalty = sample.penalty
     weights = sample.weights[::stride]
-    extra = np.full_like(penalty.l2, 1.0 / len(weights))
-    extra[n_features:] = 0.0
-    penalty = SeparablePenalty(penalty.l1, penalty.l2 + extra, penalty.positive)
-    return ReducedProblem(
+    part = ReducedProblem(
         sample.rows[::stride],
         sample.target[::stride],
         weights / weights.sum(),
         sample.loss,
-        penalty,
+        sample.penalty,
     )
+    nothing = np.zeros(part.shape)
+    return part.tilted(nothing, nothing, _prior(part, n_features))
+
+
+def _prior(reduced, n_features):
+    """Curvature worth one more row for every feature (of unit variance)."""
+    curvature = np.zeros((reduced.n_params, 1))
+    curvature[:n_features] = 1.0 / reduced.n_rows
+    return curvature

@@ -114,9 +114,15 @@ class SquaredStatistics:
             rows = np.vstack([rows, np.diag(np.sqrt(l2))])
             response = np.append(response, np.zeros(len(l2)))
         norms = np.linalg.norm(rows, axis=0)
-        norms[norms == 0] = 1.0
-        solution, *_ = linalg.lstsq(rows / norms, response, cond=len(l2) * _EPS)
-        return solution / norms
+        # What is left of a constant column is rounding; it must not be scaled up.
+        is_alive = norms > len(l2) * _EPS * norms.max()
+        solution = np.zeros(len(l2))
+        norms = norms[is_alive]
+        solution[is_alive] = (
+            linalg.lstsq(rows[:, is_alive] / norms, response, cond=len(l2) * _EPS)[0]
+            / norms
+        )
+        return solution
 
 
 def iterate_statistics(problem, params):
@@ -138,27 +144,29 @@ def iterate_statistics(problem, params):
     scale = np.sqrt(np.diagonal(sums.gram))
     scale[scale == 0] = 1.0
     scaled = sums.gram / scale / scale[:, None]
-    is_conditioned = _condition(scaled) <= _MAX_CONDITION
+    is_refined, passes = False, 1.0
+    is_unpenalised = not (problem.penalty.l1.any() or problem.penalty.l2.any())
     statistics = _from_root(_square_root(scaled) * scale, sums)
-    passes = 1.0
+    may_hide = _condition(scaled) > _MAX_CONDITION
     offset = np.zeros(problem.n_params)
     offset[-1] = target_shift(problem)
     solution, best = params[:, 0] - offset, np.inf
     for _ in range(_MAX_REFINEMENTS):
         solution = statistics.minimize(problem.penalty, solution)
-        evaluation = problem.certify(
-            (solution + offset)[:, None],
-            statistics.loss(solution),
-            statistics.gradient(solution)[:, None],
-        )
-        if not is_conditioned and not _is_accurate(
-            problem, evaluation, solution, scale
-        ):
+        loss = statistics.loss(solution)
+        error = _relative_rounding(scale @ np.abs(solution), loss, is_refined)
+        if may_hide and not is_refined and (error > _MAX_ROUNDING or is_unpenalised):
             factor = ridged_cholesky(scaled).T * scale
             sums = gram_of_preconditioned_rows(problem, factor)
             statistics = _from_root(_square_root(sums.gram), sums, factor)
-            is_conditioned, passes = True, passes + 1
+            is_refined, passes = True, passes + 1
             continue
+        params = (solution + offset)[:, None]
+        if error <= _MAX_ROUNDING:
+            gradient = statistics.gradient(solution)[:, None]
+            evaluation = problem.certify(params, loss, gradient)
+        else:
+            evaluation, passes = problem.evaluate(params), passes + 1
         yield Round(evaluation, passes, inner_steps=1)
         if evaluation.stop_value >= 0.5 * best:
             return
@@ -203,17 +211,15 @@ def iterate_sampled_statistics(problem, params, rng):
     yield from iterate_newton(problem, evaluation, model=model, passes=passes)
 
 
-def _is_accurate(problem, evaluation, solution, scale):
-    """Whether the rounding of the Gram matrix is harmless at the solution.
+def _relative_rounding(size, loss, is_refined):
+    """Relative error of the loss that rounding of the statistics may cause.
 
-    Entries of relative error ``eps`` change the objective by at most
-    ``eps * (scale @ abs(solution))**2``. Without a penalty this says nothing about the
-    directions that rounding has hidden.
+    Entries of the Gram matrix of relative error ``eps`` change the loss by up to
+    ``eps * size**2``, with ``size = scale @ abs(params)``; entries of a factor of that
+    accuracy change it only by ``eps * size * sqrt(loss)``.
     """
-    if not (problem.penalty.l1.any() or problem.penalty.l2.any()):
-        return False
-    rounding = 8 * _EPS * (scale @ np.abs(solution)) ** 2
-    return rounding <= _MAX_ROUNDING * evaluation.objective
+    other = np.sqrt(loss) if is_refined else size
+    return 8 * _EPS * size * other / max(loss, np.finfo(float).tiny)
 
 
 def _condition(matrix):
