@@ -39,16 +39,91 @@ from skcara.recombination._moments import Rows, group_moments
 from skcara.recombination._tree import in_coordinates, reduce_groups, through_groups
 from skcara.recombination._validation import RandomSource
 
-REFACTOR_EVERY = 100
+# Exchanges after which the inverse is computed anew.
+MAX_UPDATES = 100
 
 # An exchange reads all atoms. Up to this many entries that costs less than grouping
 # the atoms first; beyond, a few groups per dimension suffice.
 SMALL_ENTRIES = 1 << 14
-GROUPS_PER_DIMENSION = 8
+GROUPS_PER_DIMENSION = 16
+
+
+class Simplex:
+    """Affinely independent atoms with their masses; the others keep a common share.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (n_moments,)
+        Positions of the basis atoms.
+    masses : ndarray of shape (n_moments,)
+        Their masses now.
+    share : float
+        What is left of the mass of every atom that has not been in the basis.
+    is_fresh : bool
+        Whether the inverse has been computed from the atoms, not updated.
+    """
+
+    def __init__(self, coordinates: Coordinates):
+        values, independent, self._weights = coordinates
+        self._total = self._weights.sum()
+        self._columns = np.empty((len(values) + 1, values.shape[1]))
+        self._columns[0] = 1.0
+        self._columns[1:] = values
+        self.atoms = np.append(independent, most_opposite_atom(values, independent))
+        self.masses = self._weights[self.atoms]
+        self.share = 1.0
+        self._basis = self._columns[:, self.atoms]
+        # A zero column never has the most negative entry: basis atoms and removed
+        # atoms are taken out of the choice without a mask.
+        self._columns[:, self.atoms] = 0.0
+        self.factorise()
+
+    def factorise(self) -> None:
+        """Compute the inverse from the basis atoms."""
+        self._inverse = np.linalg.inv(self._basis)
+        self._n_updates = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        return self._n_updates == 0
+
+    def goal(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the masses if the basis had to carry all, and the negative ones."""
+        goal = self._total * self._inverse[:, 0]
+        round_off = 4 * EPS * len(goal) * self._total
+        return goal, (goal < -round_off).nonzero()[0]
+
+    def move_towards(self, goal: np.ndarray, negative: np.ndarray) -> int:
+        """Move all masses until a basis atom vanishes; return its place."""
+        falling = self.masses[negative]
+        steps = falling / (falling - goal[negative])
+        first = steps.argmin()
+        self.masses += steps[first] * (goal - self.masses)
+        self.share *= 1.0 - steps[first]
+        return negative[first]
+
+    def opposite_atom(self, place: int) -> int | None:
+        """Return the atom with the most negative coefficient at this place, if any."""
+        coefficients = self._inverse[place] @ self._columns
+        atom = coefficients.argmin()
+        return atom if coefficients[atom] < 0.0 else None
+
+    def replace(self, place: int, atom: int) -> None:
+        """Put an atom in the place of the one that vanished."""
+        column = self._columns[:, atom].copy()
+        self._columns[:, atom] = 0.0
+        self._basis[:, place] = column
+        self.atoms[place] = atom
+        self.masses[place] = self.share * self._weights[atom]
+        if self._n_updates == MAX_UPDATES:
+            self.factorise()
+        else:
+            exchange(self._inverse, self._inverse @ column, place)
+            self._n_updates += 1
 
 
 def reduce_by_pivoting(
-    coordinates: Coordinates, size: int, random
+    coordinates: Coordinates, size: int, random: RandomSource
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions and masses of at most ``r + 1`` atoms.
 
@@ -60,51 +135,20 @@ def reduce_by_pivoting(
     random : RandomSource
         Unused: the algorithm is deterministic.
     """
-    values, independent, weights = coordinates
-    n_coordinates, n_atoms = values.shape
-    columns = np.empty((n_coordinates + 1, n_atoms))
-    columns[0] = 1.0
-    columns[1:] = values
-    total = weights.sum()
-
-    basis = np.append(independent, most_opposite_atom(values, independent))
-    basis_columns = columns[:, basis]
-    # A zero column never has the most negative entry: basis atoms and removed atoms
-    # are taken out of the choice without a mask.
-    columns[:, basis] = 0.0
-    basis_weights = weights[basis]
-    remaining = 1.0  # factor by which the masses outside the basis have shrunk
-    inverse = np.linalg.inv(basis_columns)
-    # Rounding of a goal, relative to the mass.
-    negligible = -4 * EPS * (n_coordinates + 1) * total
-    n_updates = 0
+    simplex = Simplex(coordinates)
     while True:
-        goal = total * inverse[:, 0]
-        negative = (goal < negligible).nonzero()[0]
-        if negative.size == 0 or n_updates == REFACTOR_EVERY:
-            if n_updates == 0:
-                break
-            inverse = np.linalg.inv(basis_columns)
-            n_updates = 0
-            continue
-        falling = basis_weights[negative]
-        steps = falling / (falling - goal[negative])
-        first = steps.argmin()
-        step, leaving = steps[first], negative[first]
-        basis_weights += step * (goal - basis_weights)
-        remaining *= 1.0 - step
-        row = inverse[leaving] @ columns
-        entering = row.argmin()
-        if row[entering] >= 0.0:
-            break  # the negative goal is round-off: no atom could have caused it
-        column = columns[:, entering].copy()
-        exchange(inverse, inverse @ column, leaving)
-        basis[leaving] = entering
-        basis_columns[:, leaving] = column
-        basis_weights[leaving] = remaining * weights[entering]
-        columns[:, entering] = 0.0
-        n_updates += 1
-    return basis, np.maximum(goal, 0.0)
+        goal, negative = simplex.goal()
+        if negative.size:
+            place = simplex.move_towards(goal, negative)
+            atom = simplex.opposite_atom(place)
+            if atom is None:
+                break  # the negative goal is round-off: no atom could have caused it
+            simplex.replace(place, atom)
+        elif simplex.is_fresh:
+            break
+        else:
+            simplex.factorise()
+    return simplex.atoms, np.maximum(goal, 0.0)
 
 
 def most_opposite_atom(values: np.ndarray, independent: np.ndarray) -> int:

@@ -17,6 +17,7 @@ grouping is correct.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -72,41 +73,42 @@ def through_groups(
         Hold atoms back from the last level, so that the last reduction sees about as
         many atoms as there are groups and not far fewer.
     """
+    return partial(reduce_levels, count_groups, reduction, least_last_atoms)
 
-    def reduce_levels(atoms: Atoms, target: int | None, random: RandomSource):
-        n_columns = atoms.points.shape[1]
-        n_groups = count_groups(n_columns)
-        positions = np.arange(len(atoms.weights))
-        while len(positions) > max(n_groups, target or 1):
-            n_survivors = len(positions) * (n_columns + 1) // n_groups
-            n_held = max(0, n_groups - n_survivors) if least_last_atoms else 0
-            n_grouped = len(positions) - n_held
-            if n_grouped <= n_groups:
-                break
-            moments = group_moments(
-                Rows(atoms.points[:n_grouped], atoms.weights[:n_grouped]),
-                -(-n_grouped // n_groups),
-            )
-            kept, factors, is_final = reduce_groups(
-                moments,
-                n_grouped,
-                atoms.peak,
-                reduction,
-                (target or 0) - n_held,
-                random,
-            )
-            held = np.arange(n_grouped, len(positions))
-            kept = np.concatenate([kept, held])
-            weights = atoms.weights[kept]
-            weights[: len(factors)] *= factors
-            positions = positions[kept]
-            if is_final:
-                return positions, weights
-            atoms = Atoms(atoms.points[kept], weights, atoms.peak)
-        kept, weights = reduction(atoms, target, random)
-        return positions[kept], weights
 
-    return reduce_levels
+def reduce_levels(
+    count_groups: Callable[[int], int],
+    reduction: Reduction,
+    least_last_atoms: bool,
+    atoms: Atoms,
+    target: int | None,
+    random: RandomSource,
+) -> Reduced:
+    """Do what `through_groups` promises."""
+    n_columns = atoms.points.shape[1]
+    n_groups = count_groups(n_columns)
+    positions = np.arange(len(atoms.weights))
+    while len(positions) > max(n_groups, target or 1):
+        n_survivors = len(positions) * (n_columns + 1) // n_groups
+        n_held = max(0, n_groups - n_survivors) if least_last_atoms else 0
+        n_grouped = len(positions) - n_held
+        if n_grouped <= n_groups:
+            break
+        grouped = Rows(atoms.points[:n_grouped], atoms.weights[:n_grouped])
+        moments = group_moments(grouped, -(-n_grouped // n_groups))
+        group_target = (target or 0) - n_held
+        kept, factors, is_final = reduce_groups(
+            moments, n_grouped, atoms.peak, reduction, group_target, random
+        )
+        kept = np.concatenate([kept, np.arange(n_grouped, len(positions))])
+        weights = atoms.weights[kept]
+        weights[: len(factors)] *= factors
+        positions = positions[kept]
+        if is_final:
+            return positions, weights
+        atoms = Atoms(atoms.points[kept], weights, atoms.peak)
+    kept, weights = reduction(atoms, target, random)
+    return positions[kept], weights
 
 
 def reduce_groups(
