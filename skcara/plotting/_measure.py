@@ -9,7 +9,7 @@ from skcara.plotting._run import import_pyplot, read_run
 # Area of all survivors together, in square points: few are drawn large, many small.
 _TOTAL_AREA = 3000.0
 _LARGEST_MEAN_AREA = 120.0
-_SMALLEST_MEAN_AREA = 3.0
+_SMALLEST_MEAN_AREA = 6.0
 
 
 class MeasureDisplay:
@@ -149,7 +149,7 @@ class MeasureDisplay:
             _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
         cloud_kw = {
             "s": 4,
-            "color": "0.75",
+            "color": "0.8",
             "linewidths": 0,
             "rasterized": True,
             "label": f"{self.n_rows:,} rows",
@@ -158,9 +158,8 @@ class MeasureDisplay:
         support_kw = {
             "s": self._areas(),
             "color": "C1",
-            "alpha": 0.8,
-            "edgecolors": "white",
-            "linewidths": 0.3,
+            "alpha": 0.7,
+            "edgecolors": "none",
             "label": f"the {len(self.weights):,} of the measure, area = weight",
             **support_kw,
         }
