@@ -47,12 +47,12 @@ print(f"each reads the data {model.n_passes_:.0f} time(s)")
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 names = load_diabetes().feature_names
 axes[0].plot(alphas, path, color="0.8", linewidth=1)
-for column in np.argsort(-abs(path[-1]))[:4]:
+for column, shift in zip(np.argsort(-path[-1])[:3], (2, -10, -3), strict=True):
     axes[0].plot(alphas, path[:, column], linewidth=2)
     axes[0].annotate(
         names[column],
         (alphas[-1], path[-1, column]),
-        (4, -3),
+        (4, shift),
         textcoords="offset points",
     )
 axes[0].set(xscale="log", xlabel="alpha", ylabel="coefficient")

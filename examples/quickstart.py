@@ -118,8 +118,7 @@ def main():
     )
     print(
         f"{n_rows} rows, {N_FEATURES} columns, {label.mean():.1%} of class 1; "
-        "one thread, median of "
-        f"{N_REPEATS} fits"
+        f"one thread, median of {N_REPEATS} fits"
     )
 
     compare(
