@@ -30,9 +30,10 @@ BLOCK_ENTRIES = 1 << 16
 # Magnitudes for which products and sums of any realistic number of rows are safe.
 SAFE_MIN, SAFE_MAX = 1e-120, 1e120
 
-# Rows folded side by side when looking for column maxima: NumPy reduces long rows
-# several times faster than short ones.
-FOLD = 32
+# Length of the rows that a maximum over columns is fastest for, and number of rows for
+# which their length does not matter.
+FOLDED_ENTRIES = 2048
+FEW_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,28 @@ class GroupMoments:
 
 def column_peak(block: np.ndarray) -> np.ndarray:
     """Return the largest absolute entry of each column of a C-ordered block."""
+    highest = reduce_columns(np.maximum, block)
+    lowest = reduce_columns(np.minimum, block)
+    return np.maximum(highest, -lowest)
+
+
+def reduce_columns(operation: np.ufunc, block: np.ndarray) -> np.ndarray:
+    """Apply a maximum or minimum down the columns of a C-ordered block.
+
+    NumPy reduces long rows many times faster than short ones, so rows are laid side by
+    side before they are compared.
+    """
     n_rows, n_columns = block.shape
-    n_folded = n_rows - n_rows % FOLD
-    if n_folded <= FOLD or n_columns == 0:
-        return np.maximum(block.max(axis=0), -block.min(axis=0))
-    folded = block[:n_folded].reshape(-1, FOLD * n_columns)
-    high = folded.max(axis=0).reshape(FOLD, n_columns).max(axis=0)
-    low = folded.min(axis=0).reshape(FOLD, n_columns).min(axis=0)
-    peak = np.maximum(high, -low)
-    if n_folded < n_rows:
-        peak = np.maximum(peak, column_peak(block[n_folded:]))
-    return peak
+    while n_rows > FEW_ROWS and n_columns:
+        fold = max(1, min(n_rows // FEW_ROWS, FOLDED_ENTRIES // n_columns))
+        if fold == 1:
+            break
+        n_rest = n_rows % fold
+        folded = block[: n_rows - n_rest].reshape(-1, fold * n_columns)
+        reduced = operation.reduce(folded, axis=0).reshape(fold, n_columns)
+        operation(reduced[:n_rest], block[n_rows - n_rest :], out=reduced[:n_rest])
+        block, n_rows = reduced, fold
+    return operation.reduce(block, axis=0)
 
 
 def group_moments(rows: Rows, group_size: int) -> GroupMoments:
