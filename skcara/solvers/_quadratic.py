@@ -93,18 +93,27 @@ class QuadraticModel:
 
     def _minimize_nonsmooth(self, anchor, gradient):
         params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
+        params[~self._moves & (self.l1 > 0)] = 0.0
         slope = gradient + self.matrix @ (params - anchor)
         # The slope is a sum of products of this size: below it is rounding.
         scale = np.abs(gradient) + np.diagonal(self.matrix) * np.abs(params) + self.l1
         noise = 64 * _EPS * np.maximum(scale, scale.max() * _EPS)
         # Newton models start near their solution: try its face before any sweep.
-        params, slope = self._face_step(params, slope)
+        params, slope = self._descend_faces(params, slope)
         for _ in range(_MAX_SWEEPS):
             if (self._violation(params, slope) <= noise).all():
                 break
             params, slope = self._sweep(params, slope)
-            params, slope = self._face_step(params, slope)
+            params, slope = self._descend_faces(params, slope)
         return params
+
+    def _descend_faces(self, params, slope):
+        """Face steps until no coordinate becomes zero any more."""
+        n_nonzero = np.count_nonzero(params) + 1
+        while np.count_nonzero(params) < n_nonzero:
+            n_nonzero = np.count_nonzero(params)
+            params, slope = self._face_step(params, slope)
+        return params, slope
 
     def _violation(self, params, slope):
         at_zero = np.where(self.positive, -slope, np.abs(slope)) - self.l1
@@ -138,7 +147,7 @@ class QuadraticModel:
         free &= self._moves
         if not free.any():
             return params, slope
-        target = np.zeros_like(params)
+        target = params.copy()
         step = self._solve_face(free, (slope + self.l1 * signs)[free])
         target[free] = params[free] - step
         bounded = (self.l1 > 0) | self.positive
@@ -189,6 +198,8 @@ class ScaledCholesky:
 
 def ridged_cholesky(scaled):
     """Lower Cholesky factor of a matrix of unit diagonal, ridged where singular."""
+    if not np.isfinite(scaled).all():
+        raise np.linalg.LinAlgError("The matrix of a linear system is not finite.")
     ridge = _FIRST_RIDGE
     # A matrix of unit diagonal is positive definite once the ridge exceeds its order.
     while ridge < 100 * len(scaled):
@@ -197,7 +208,7 @@ def ridged_cholesky(scaled):
         if info == 0:
             return factor
         ridge *= 100
-    raise np.linalg.LinAlgError("The Hessian of the reduced problem is not finite.")
+    raise np.linalg.LinAlgError("The matrix of a linear system is not semi-definite.")
 
 
 def steps_left(predicted, previous, goal):

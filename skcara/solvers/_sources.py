@@ -31,9 +31,10 @@ from skcara.solvers._rounds import Measure
 from skcara.solvers._sampling import draw_rows
 
 # A sample of m rows leaves an error of about n_coords / m and costs m / n_rows passes
-# for each step on it: a twentieth of the rows, within these multiples of n_coords.
+# for each gradient and m n_coords / n_rows for each Hessian on it: this share of the
+# rows, divided by n_coords where these are many, and within these bounds.
 _ROWS_SHARE = 1 / 20
-_MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 64, 4000
+_MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 12_000, 64, 4000
 # The copy of the sampled rows must stay small against the data.
 _MAX_SHARE = 1 / 8
 _GROWTH = 3
@@ -107,8 +108,8 @@ class CalibratedSample:
         self._rng = rng
         n_coords = problem.n_coords
         size = np.clip(
-            int(_ROWS_SHARE * problem.n_rows),
-            _MIN_ROWS_PER_COORD * n_coords,
+            int(min(_ROWS_SHARE, 1 / n_coords) * problem.n_rows),
+            _MIN_ROWS + _MIN_ROWS_PER_COORD * n_coords,
             _MAX_ROWS_PER_COORD * n_coords,
         )
         self._density = None
@@ -132,12 +133,13 @@ class CalibratedSample:
 
     @property
     def _is_calibration_cheap(self):
-        """Whether calibration costs less than a pass (multiplications of both)."""
+        """Whether calibration costs less than a pass."""
         design = self._full.design
         entries = design.X.nnz if design.is_sparse else design.X.size
         n_moments = self._full.n_coords + 1
         n_tiles = min(TILES_PER_MOMENT * n_moments, self._sample.n_rows)
-        return n_tiles * n_moments**2 <= 4 * entries * self._full.n_outputs
+        # Products of matrices do this many times more work in the time of a pass.
+        return n_tiles * n_moments**2 <= 16 * entries * self._full.n_outputs
 
     def start(self, params) -> Start:
         """Minimise on ever larger parts of the sample, from zeros."""

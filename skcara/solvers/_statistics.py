@@ -56,7 +56,6 @@ _MAX_COLUMNS = 4000
 _MAX_CONDITION = 1e8
 # Relative error of the objective that rounding of the Gram matrix may cause.
 _MAX_ROUNDING = 1e-11
-_MAX_REFINEMENTS = 30
 _EPS = np.finfo(np.float64).eps
 
 
@@ -98,31 +97,43 @@ class SquaredStatistics:
         return self.factor.T @ (self.factor @ params - self.response)
 
     def minimize(self, penalty, start):
-        """Minimise loss plus penalty; ``start`` is refined, not ignored, with L1."""
+        """Minimise loss plus penalty, without normal equations where possible."""
+        l2 = penalty.l2[:, 0]
+        if not penalty.is_smooth:
+            return self.refine(penalty, start, self.gradient(start) + l2 * start)
+        rows = self._penalised_rows(l2)
+        response = np.zeros(len(rows))
+        response[: len(self.response)] = self.response
+        return _scaled_lstsq(rows, response)
+
+    def refine(self, penalty, params, smooth_gradient):
+        """Newton step from ``params`` with a gradient that may be more accurate."""
         l1, l2, positive = penalty.l1[:, 0], penalty.l2[:, 0], penalty.positive[:, 0]
         if penalty.is_smooth:
-            return self._solve_ridge(l2)
+            rows = self._penalised_rows(l2)
+            dual = np.linalg.lstsq(rows.T, smooth_gradient, rcond=None)[0]
+            return params - _scaled_lstsq(rows, dual)
         matrix = self.factor.T @ self.factor
         matrix.flat[:: len(matrix) + 1] += l2
-        gradient = self.gradient(start) + l2 * start
-        return QuadraticModel(matrix, l1, positive).minimize(start, gradient)
+        return QuadraticModel(matrix, l1, positive).minimize(params, smooth_gradient)
 
-    def _solve_ridge(self, l2):
-        """Least squares with ``sqrt(l2)`` as extra rows: no normal equations."""
-        rows, response = self.factor, self.response
-        if l2.any():
-            rows = np.vstack([rows, np.diag(np.sqrt(l2))])
-            response = np.append(response, np.zeros(len(l2)))
-        norms = np.linalg.norm(rows, axis=0)
-        # What is left of a constant column is rounding; it must not be scaled up.
-        is_alive = norms > len(l2) * _EPS * norms.max()
-        solution = np.zeros(len(l2))
-        norms = norms[is_alive]
-        solution[is_alive] = (
-            linalg.lstsq(rows[:, is_alive] / norms, response, cond=len(l2) * _EPS)[0]
-            / norms
-        )
-        return solution
+    def _penalised_rows(self, l2):
+        """Return the factor, and the L2 penalty as extra rows."""
+        if not l2.any():
+            return self.factor
+        return np.vstack([self.factor, np.diag(np.sqrt(l2))])
+
+
+def _scaled_lstsq(rows, response):
+    """Least squares of smallest norm after scaling the columns to one."""
+    norms = np.linalg.norm(rows, axis=0)
+    # What is left of a constant column is rounding; it must not be scaled up.
+    is_alive = norms > len(norms) * _EPS * norms.max()
+    norms, cutoff = norms[is_alive], len(norms) * _EPS
+    solution = np.zeros(rows.shape[1])
+    scaled, *_ = linalg.lstsq(rows[:, is_alive] / norms, response, cond=cutoff)
+    solution[is_alive] = scaled / norms
+    return solution
 
 
 def iterate_statistics(problem, params):
@@ -145,24 +156,24 @@ def iterate_statistics(problem, params):
     scale[scale == 0] = 1.0
     scaled = sums.gram / scale / scale[:, None]
     is_refined, passes = False, 1.0
-    is_unpenalised = not (problem.penalty.l1.any() or problem.penalty.l2.any())
     statistics = _from_root(_square_root(scaled) * scale, sums)
-    may_hide = _condition(scaled) > _MAX_CONDITION
     offset = np.zeros(problem.n_params)
     offset[-1] = target_shift(problem)
-    solution, best = params[:, 0] - offset, np.inf
-    for _ in range(_MAX_REFINEMENTS):
-        solution = statistics.minimize(problem.penalty, solution)
-        loss = statistics.loss(solution)
-        error = _relative_rounding(scale @ np.abs(solution), loss, is_refined)
-        if may_hide and not is_refined and (error > _MAX_ROUNDING or is_unpenalised):
+    solution = statistics.minimize(problem.penalty, params[:, 0] - offset)
+    if _condition(scaled) > _MAX_CONDITION:
+        error = _relative_rounding(scale @ np.abs(solution), statistics.loss(solution))
+        is_penalised = problem.penalty.l1.any() or problem.penalty.l2.any()
+        if error > _MAX_ROUNDING or not is_penalised:
             factor = ridged_cholesky(scaled).T * scale
             sums = gram_of_preconditioned_rows(problem, factor)
             statistics = _from_root(_square_root(sums.gram), sums, factor)
             is_refined, passes = True, passes + 1
-            continue
-        params = (solution + offset)[:, None]
-        if error <= _MAX_ROUNDING:
+            solution = statistics.minimize(problem.penalty, solution)
+    best = np.inf
+    while True:
+        params, loss = (solution + offset)[:, None], statistics.loss(solution)
+        size = scale @ np.abs(solution)
+        if _relative_rounding(size, loss, is_refined=is_refined) <= _MAX_ROUNDING:
             gradient = statistics.gradient(solution)[:, None]
             evaluation = problem.certify(params, loss, gradient)
         else:
@@ -171,6 +182,8 @@ def iterate_statistics(problem, params):
         if evaluation.stop_value >= 0.5 * best:
             return
         best = evaluation.stop_value
+        gradient = evaluation.smooth_gradient[:, 0]
+        solution = statistics.refine(problem.penalty, solution, gradient)
 
 
 def iterate_sampled_statistics(problem, params, rng):
@@ -211,7 +224,7 @@ def iterate_sampled_statistics(problem, params, rng):
     yield from iterate_newton(problem, evaluation, model=model, passes=passes)
 
 
-def _relative_rounding(size, loss, is_refined):
+def _relative_rounding(size, loss, is_refined=False):
     """Relative error of the loss that rounding of the statistics may cause.
 
     Entries of the Gram matrix of relative error ``eps`` change the loss by up to

@@ -1,0 +1,77 @@
+"""Calibrated weights are positive and match the full gradient to rounding."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skcara.solvers._calibration import calibrate, matching_factors, tile_sums
+
+
+def sample(n_rows, n_params, n_outputs, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n_rows, n_params))
+    rows[:, -1] = 1.0
+    derivative = rng.uniform(-1, 1, (n_rows, n_outputs))
+    weights = rng.uniform(0.5, 1.5, n_rows)
+    return rows, derivative, weights / weights.sum(), rng
+
+
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_rows", [3000, 40_001], ids=["single-rows", "tiles"])
+def test_calibrated_measure_has_the_gradient_and_mass_one(
+    n_rows, n_outputs, to_rows, global_random_seed
+):
+    rows, derivative, weights, rng = sample(n_rows, 6, n_outputs, global_random_seed)
+    if n_outputs == 3:
+        # The derivatives of a softmax sum to zero: dependent moments.
+        derivative -= derivative.mean(axis=1, keepdims=True)
+    gradient = (rows.T @ (derivative * weights[:, None])).ravel()
+    gradient += 1e-3 * (rows.T @ derivative[rng.permutation(n_rows)]).ravel() / n_rows
+    calibrated = calibrate(to_rows(rows), derivative, weights, gradient)
+    assert (calibrated > 0).all()
+    assert calibrated.sum() == pytest.approx(1.0, rel=1e-12)
+    reached = (rows.T @ (derivative * calibrated[:, None])).ravel()
+    size = np.abs(rows * weights[:, None]).sum(axis=0).max()
+    np.testing.assert_allclose(reached, gradient, atol=1e-11 * size)
+
+
+def test_unreachable_gradient_gives_no_measure():
+    rows, derivative, weights, _ = sample(3000, 6, 1, seed=0)
+    beyond = np.full(6, 2 * np.abs(rows).max())
+    assert calibrate(rows, derivative, weights, beyond) is None
+
+
+def test_duplicated_and_zero_columns_are_no_obstacle():
+    rows, derivative, weights, _ = sample(3000, 6, 1, seed=0)
+    rows[:, 1], rows[:, 2] = rows[:, 0], 0.0
+    gradient = rows.T @ (derivative[:, 0] * weights)
+    gradient[3] += 1e-4
+    calibrated = calibrate(rows, derivative, weights, gradient)
+    reached = rows.T @ (derivative[:, 0] * calibrated)
+    np.testing.assert_allclose(reached, gradient, atol=1e-11)
+
+
+def test_factors_change_as_little_as_possible(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    tiles = rng.standard_normal((400, 3))
+    masses = rng.uniform(1, 2, 400)
+    moments = tiles.sum(axis=0) + 5.0
+    factors = matching_factors(tiles, masses, moments)
+    # Stationarity: W_t (f_t - 1) is a combination of the moments.
+    change = masses * (factors - 1)
+    multiplier, *_ = np.linalg.lstsq(tiles, change, rcond=None)
+    np.testing.assert_allclose(tiles @ multiplier, change, atol=1e-10)
+
+
+def test_tile_sums_agree_for_dense_and_sparse_rows():
+    rows, derivative, _, _ = sample(103, 4, 2, seed=0)
+    expected = np.array(
+        [
+            rows[start : start + 10].T @ derivative[start : start + 10]
+            for start in range(0, 103, 10)
+        ]
+    ).reshape(11, 8)
+    np.testing.assert_allclose(tile_sums(rows, derivative, 10), expected)
+    compressed = sparse.csr_array(rows)
+    np.testing.assert_allclose(tile_sums(compressed, derivative, 10), expected)

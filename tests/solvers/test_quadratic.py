@@ -1,0 +1,83 @@
+"""Models of Newton steps: exact minimisers, secant equation, cost of a Hessian."""
+
+import numpy as np
+import pytest
+
+from skcara.solvers._quadratic import QuadraticModel, ScaledCholesky, steps_left
+
+
+def semi_definite(n_coords, rank, seed, condition=1.0):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((rank, n_coords))
+    return root.T @ root * np.outer(*[np.geomspace(1, condition, n_coords)] * 2)
+
+
+def violation(matrix, l1, positive, anchor, gradient, params):
+    """Distance of the slope to the subdifferential, by the textbook."""
+    slope = gradient + matrix @ (params - anchor)
+    at_zero = np.maximum(np.where(positive, -slope, np.abs(slope)) - l1, 0.0)
+    return np.where(params == 0, at_zero, np.abs(slope + np.sign(params) * l1))
+
+
+@pytest.mark.parametrize("rank", [12, 5], ids=["definite", "singular"])
+@pytest.mark.parametrize("is_positive", [False, True])
+@pytest.mark.parametrize("strength", [0.0, 0.3])
+@pytest.mark.parametrize("condition", [1.0, 1e3])
+def test_minimizer_satisfies_the_optimality_conditions(
+    strength, is_positive, rank, condition, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    matrix = semi_definite(12, rank, global_random_seed, condition)
+    l1 = np.full(12, strength)
+    positive = np.full(12, is_positive)
+    l1[-1], positive[-1] = 0.0, False  # an intercept
+    anchor = np.abs(rng.standard_normal(12))
+    gradient = matrix @ rng.standard_normal(12)  # bounded below, also if singular
+    model = QuadraticModel(matrix, l1, positive)
+    params = model.minimize(anchor, gradient)
+    error = violation(matrix, l1, positive, anchor, gradient, params)
+    # The scale of the terms that cancel in the slope.
+    scale = np.abs(matrix) @ np.abs(params - anchor) + np.abs(gradient)
+    assert (error <= 1e-10 * scale.max()).all()
+    assert not is_positive or (params[:-1] >= 0).all()
+
+
+def test_coordinates_without_curvature_do_not_move():
+    matrix = np.diag([1.0, 0.0, 1e-40])
+    anchor, gradient = np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1e-30])
+    free = np.zeros(3, dtype=bool)
+    params = QuadraticModel(matrix, np.zeros(3), free).minimize(anchor, gradient)
+    np.testing.assert_allclose(params, [2.0, 2.0, 1.0])
+    params = QuadraticModel(matrix, np.full(3, 0.1), free).minimize(anchor, gradient)
+    np.testing.assert_allclose(params, [1.9, 0.0, 0.0], err_msg="L1 alone decides")
+
+
+def test_secant_update_maps_step_to_gradient_change(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    truth = semi_definite(6, 12, global_random_seed + 1)
+    zeros = np.zeros(6)
+    model = QuadraticModel(semi_definite(6, 12, 7), zeros, zeros.astype(bool))
+    step = rng.standard_normal(6)
+    updated = model.secant(step, truth @ step)
+    np.testing.assert_allclose(updated.matrix @ step, truth @ step, rtol=1e-10)
+    np.testing.assert_allclose(updated.matrix, updated.matrix.T, atol=1e-12)
+    assert np.linalg.eigvalsh(updated.matrix).min() > 0
+    assert model.secant(step, -truth @ step) is model, "no negative curvature"
+
+
+def test_cholesky_solves_badly_scaled_and_singular_systems(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    matrix = semi_definite(8, 4, global_random_seed, condition=1e6)
+    right_side = matrix @ rng.standard_normal(8)
+    solution = ScaledCholesky(matrix).solve(right_side)
+    scale = np.sqrt(np.diagonal(matrix))
+    assert np.abs((matrix @ solution - right_side) / scale).max() < 1e-5
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        ScaledCholesky(np.full((3, 3), np.nan))
+
+
+def test_steps_left_extrapolates_the_contraction():
+    assert steps_left(1e-2, 1.0, 1e-6) == pytest.approx(2.0)
+    assert steps_left(1.0, np.inf, 1e-6) == 0.0
+    assert steps_left(1.0, 0.5, 1e-6) == np.inf
+    assert steps_left(1.0, 0.0, 1e-6) == np.inf

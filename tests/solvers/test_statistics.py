@@ -1,0 +1,136 @@
+"""Squared loss from statistics: exact, certified, at any condition number."""
+
+import numpy as np
+import pytest
+from certificates import squared_violation
+from scipy import sparse
+from solvers.tall_problems import gaussian, make_problem
+
+from skcara.solvers import Status, run_rounds
+from skcara.solvers._coordinates import standardised
+from skcara.solvers._gram import gram_of_all_rows, gram_of_sample
+from skcara.solvers._statistics import (
+    iterate_sampled_statistics,
+    iterate_statistics,
+)
+
+PENALTIES = {
+    "none": {},
+    "l2": {"l2": 0.1},
+    "l1": {"l1": 0.05},
+    "elastic-net": {"l1": 0.05, "l2": 0.1},
+    "positive": {"positive": True},
+}
+
+
+def zeros(problem):
+    return np.zeros((problem.n_params, 1))
+
+
+def user_violation(problem, evaluation, penalty):
+    coef, intercept = problem.design.to_user(evaluation.params)
+    X, y = problem.design.X, problem.target
+    return squared_violation(X, y, coef[:, 0], intercept[0], **penalty)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e5])
+@pytest.mark.parametrize("to_X", [np.asarray, np.float32, sparse.csr_array])
+def test_gram_matrix_is_that_of_the_standardised_rows(to_X, offset, weighted):
+    rng = np.random.default_rng(0)
+    X = to_X(rng.standard_normal((20_000, 4)) + offset)
+    target = rng.standard_normal(20_000) + 100.0
+    weights = rng.random(20_000) if weighted else None
+    problem = make_problem(X, target, "squared", sample_weight=weights)
+    problem = standardised(problem)
+    sums = gram_of_all_rows(problem)
+    rows, _, mu = problem.rows(np.arange(problem.n_rows))
+    expected = (rows * mu[:, None]).T @ rows
+    np.testing.assert_allclose(sums.gram, expected, atol=1e-10 * np.abs(expected).max())
+    shifted = target - target[0]
+    np.testing.assert_allclose(sums.cross, rows.T @ (mu * shifted), atol=1e-9)
+    assert sums.square == pytest.approx(mu @ shifted**2)
+    everything = np.arange(problem.n_rows)
+    sampled, effective_rows = gram_of_sample(problem, everything, problem.weights)
+    np.testing.assert_allclose(sampled.gram, sums.gram, atol=1e-8)
+    assert (effective_rows <= problem.n_rows * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
+def test_certificates_from_statistics_are_those_of_a_pass(penalty):
+    X, score, rng = gaussian(5000, 12)
+    y = score + rng.standard_normal(len(score)) + 3.0
+    problem = standardised(make_problem(X, y, "squared", **penalty))
+    result = run_rounds(
+        iterate_statistics(problem, zeros(problem)), tol=1e-12, max_iter=10
+    )
+    assert result.status is Status.CONVERGED
+    assert result.passes == 1
+    judged = problem.evaluate(result.evaluation.params)
+    assert result.evaluation.objective == pytest.approx(judged.objective, rel=1e-12)
+    assert abs(result.evaluation.optimality - judged.optimality) < 1e-12
+    assert user_violation(problem, result.evaluation, penalty) < 1e-11
+
+
+@pytest.mark.parametrize("penalty", ["none", "l2", "l1", "positive"])
+def test_nearly_dependent_columns_are_solved(penalty):
+    X, score, rng = gaussian(5000, 6)
+    # Monomials: the condition number of the standardised columns is about 3e8.
+    ramp = np.linspace(1.0, 1.1, len(X))[:, None]
+    X = np.hstack([X, ramp ** np.arange(1, 6)])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = score + 10 * (ramp[:, 0] - 1.05) ** 2 + 0.1 * rng.standard_normal(len(score))
+    problem = standardised(make_problem(X, y, "squared", **PENALTIES[penalty]))
+    result = run_rounds(
+        iterate_statistics(problem, zeros(problem)), tol=1e-9, max_iter=50
+    )
+    assert result.status is Status.CONVERGED
+    # Residuals carry the rounding of coefficients of this size.
+    size = np.abs(result.evaluation.params).max()
+    limit = 1e-14 * max(size, 1e4)
+    violation = user_violation(problem, result.evaluation, PENALTIES[penalty])
+    assert violation < limit
+    assert abs(result.evaluation.optimality - violation) < limit
+
+
+def test_constant_and_repeated_columns_stay_finite():
+    X, score, rng = gaussian(5000, 6)
+    X = np.hstack([X, np.full((len(X), 1), 7.0), X[:, :2]])
+    y = score + rng.standard_normal(len(score))
+    for penalty in PENALTIES.values():
+        problem = standardised(make_problem(X, y, "squared", **penalty))
+        rounds = iterate_statistics(problem, zeros(problem))
+        result = run_rounds(rounds, tol=1e-10, max_iter=10)
+        assert result.status is Status.CONVERGED
+        assert np.abs(result.evaluation.params).max() < 10
+        assert user_violation(problem, result.evaluation, penalty) < 1e-10
+
+
+@pytest.mark.parametrize("penalty", ["none", "l1", "elastic-net", "positive"])
+def test_gram_matrix_of_a_sample_leads_to_the_optimum_of_all_rows(penalty):
+    X, score, rng = gaussian(20_000, 30)
+    y = score + rng.standard_normal(len(score)) + 5.0
+    problem = standardised(make_problem(X, y, "squared", **PENALTIES[penalty]))
+    rounds = iterate_sampled_statistics(
+        problem, zeros(problem), np.random.RandomState(0)
+    )
+    result = run_rounds(rounds, tol=1e-9, max_iter=30)
+    assert result.status is Status.CONVERGED
+    assert result.passes < 15
+    # A gap of tol leaves violations of about its square root.
+    limit = np.sqrt(1e-9 * y.var())
+    assert user_violation(problem, result.evaluation, PENALTIES[penalty]) < limit
+
+
+def test_column_carried_by_few_rows_is_not_left_to_a_sample():
+    X, score, rng = gaussian(20_000, 10)
+    X[:, 3] = 0.0
+    X[:5, 3] = 50.0
+    y = score + rng.standard_normal(len(score))
+    problem = standardised(make_problem(X, y, "squared", l1=1e-3))
+    rounds = iterate_sampled_statistics(
+        problem, zeros(problem), np.random.RandomState(0)
+    )
+    result = run_rounds(rounds, tol=1e-10, max_iter=30)
+    assert result.status is Status.CONVERGED
+    assert user_violation(problem, result.evaluation, {"l1": 1e-3}) < 1e-10
