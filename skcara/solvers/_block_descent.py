@@ -126,7 +126,7 @@ class BlockDescent:
         """
         hessians = [None] * len(blocks)
         if self.policy.needs_hessian:
-            hessians = self.curvature.block_hessians(blocks)
+            hessians = self.curvature.moving_hessians(blocks)
         tasks = [
             (evaluation, block, hessian, secant, seed, reduce)
             for block, hessian, seed in zip(blocks, hessians, seeds, strict=True)

@@ -22,6 +22,9 @@ _MAX_SECOND_ORDER = 20
 # A measure that misses a moment by more than this, relative to the size of the
 # statistics, is not used; methods that work reach 1e-13.
 _MAX_RESIDUAL = 1e-9
+# Up to this many rows a step on all of them costs no more than one on a few. Without a
+# choice of rows, repeating a row is also the same as giving it more weight.
+_FEW_ROWS = 64
 # Bytes of the group sums of a pass.
 _MAX_GROUP_BYTES = 2**26
 
@@ -104,6 +107,8 @@ class BlockReducer:
             If no sufficiently exact measure was found.
         """
         problem, groups = self.problem, evaluation.groups
+        if problem.n_rows <= _FEW_ROWS:
+            return self._keep_all(evaluation, block)
         sums = groups.sums[:, block]
         if self._curvature is not None:
             sums = np.hstack([sums, self._curvature.group_products(block)])
@@ -133,6 +138,13 @@ class BlockReducer:
         ascending = np.argsort(chosen)
         measure = Measure(chosen[ascending], atoms.weights[ascending])
         return measure, rows.reduced_gradient(atoms)
+
+    def _keep_all(self, evaluation, block):
+        weights = self.problem.weights
+        indices = np.flatnonzero(weights)
+        rows = _BlockRows(self.problem, evaluation.params, block, indices)
+        atoms = Measure(np.arange(len(indices)), weights[indices])
+        return Measure(indices, atoms.weights), rows.reduced_gradient(atoms)
 
 
 class _BlockRows:

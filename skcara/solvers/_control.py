@@ -39,6 +39,8 @@ CONTROLS = ("lipschitz", "block-hessian", "secant", "secant-bb")
 GUARANTEED = frozenset({"lipschitz", "block-hessian"})
 # Smallest positive curvature a secant may claim, relative to the bound if there is one.
 _SMALLEST_CURVATURE = 1e-8
+# Moves smaller than this, relative to the largest one, are rounding errors.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ class Secant:
     @classmethod
     def between(cls, first, second):
         """Differences from one evaluation to the next, flat."""
-        return cls(
-            (second.params - first.params).ravel(),
-            (second.smooth_gradient - first.smooth_gradient).ravel(),
-        )
+        moved = (second.params - first.params).ravel()
+        # What rounding moved says nothing about the curvature.
+        moved[np.abs(moved) <= _ROUNDING * np.abs(moved).max()] = 0.0
+        return cls(moved, (second.smooth_gradient - first.smooth_gradient).ravel())
 
     def restrict(self, block):
         """Differences of the coordinates `block` only."""

@@ -18,7 +18,7 @@ from skcara.objective import SquaredLoss
 
 # Up to this many columns all second moments are read at once, in one pass that costs
 # a few gradient passes; new blocks of a variable partition are then free.
-_FEW_COLUMNS = 32
+FEW_COLUMNS = 32
 # Largest number of blocks whose moments are kept when there are many columns.
 _MAX_KEPT_BLOCKS = 2048
 # Below this multiple of the rounding of a shifted column it is a constant column.
@@ -43,13 +43,13 @@ class BoundedCurvature:
 
     Attributes
     ----------
-    passes : int
-        Reads of the data so far.
+    passes : float
+        Reads of the data so far; reading some columns counts as their share.
     """
 
     def __init__(self, problem):
         self.problem = problem
-        self.passes = 0
+        self.passes = 0.0
         self.output_bound = output_bound(problem.loss)
         self.is_exact = isinstance(problem.loss, SquaredLoss)
         self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
@@ -82,6 +82,10 @@ class BoundedCurvature:
             for block, own, gram in zip(blocks, columns, grams, strict=True)
         ]
 
+    def moving_hessians(self, blocks):
+        """H_B of the blocks that move in a round."""
+        return self.block_hessians(blocks)
+
     def hessian(self):
         """H: bound of the whole Hessian, shape (n_coords, n_coords)."""
         return self.block_hessians([np.arange(self.problem.n_coords)])[0]
@@ -104,7 +108,7 @@ class BoundedCurvature:
         n_params = self.problem.n_params
         everything = np.arange(n_params)
         if self._gram is None and (
-            n_params <= _FEW_COLUMNS or any(own.size == n_params for own in columns)
+            n_params <= FEW_COLUMNS or any(own.size == n_params for own in columns)
         ):
             (self._gram,) = self._read_grams([everything])
         if self._gram is not None:
@@ -129,7 +133,7 @@ class BoundedCurvature:
             if problem.design.is_sparse
             else _DenseGrams(problem, columns)
         )
-        self.passes += 1
+        self.passes += np.unique(np.concatenate(columns)).size / problem.n_params
         return visitor.read()
 
     def _second_moments_of_columns(self):

@@ -10,7 +10,12 @@ Their total is the block's Hessian, so one pass gives both.
 import numpy as np
 from scipy import sparse
 
-from skcara.solvers._curvature import BoundedCurvature
+from skcara.solvers._curvature import FEW_COLUMNS, BoundedCurvature
+
+# Entries of the dense copy of the columns of a piece of a chunk.
+_PIECE_ENTRIES = 2**20
+# Bytes of the group sums that are kept from round to round.
+_MAX_KEPT_BYTES = 2**26
 
 
 class GroupedCurvature(BoundedCurvature):
@@ -27,7 +32,23 @@ class GroupedCurvature(BoundedCurvature):
     def __init__(self, problem, group_rows):
         super().__init__(problem)
         self.group_rows = group_rows
-        self._groups = {}
+        self._products = {}
+
+    def moving_hessians(self, blocks):
+        """H_B of the blocks that move, as totals of their group products."""
+        if self.problem.n_params <= FEW_COLUMNS:
+            missing = [np.arange(self.problem.n_params)] if not self._products else []
+        else:
+            missing = [b for b in blocks if b.tobytes() not in self._products]
+        if missing:
+            self._forget_if_full()
+            products = self._read_products(missing)
+            for columns, own_products in zip(missing, products, strict=True):
+                self._products[columns.tobytes()] = own_products
+        return [
+            self._expand(block, block, self._total(self.group_products(block)))
+            for block in blocks
+        ]
 
     def group_products(self, block):
         """Sums of products of the block's columns over the groups of rows.
@@ -42,31 +63,30 @@ class GroupedCurvature(BoundedCurvature):
         products : ndarray of shape (n_groups, block_size * (block_size + 1) / 2)
             Weighted sums of ``x_a * x_b`` for the pairs of :func:`column_pairs`.
         """
-        if self._gram is None:
-            return self._groups[block.tobytes()]
-        (everything,) = self._groups.values()
-        left, right = column_pairs(self.problem.n_params)
-        number = np.empty((left.max() + 1, left.max() + 1), dtype=np.intp)
-        number[left, right] = np.arange(left.size)
+        if block.tobytes() in self._products:
+            return self._products[block.tobytes()]
+        # There are few columns, and the products of all of them are known.
+        (everything,) = self._products.values()
         first, second = column_pairs(block.size)
-        return everything[:, number[block[first], block[second]]]
+        numbers = pair_numbers(self.problem.n_params)
+        return everything[:, numbers[block[first], block[second]]]
 
-    def _read_grams(self, columns):
-        self.passes += 1
-        sums = _read_products(self.problem, columns, self.group_rows)
-        self._groups = {
-            key: sums_of_set
-            for key, sums_of_set in self._groups.items()
-            if key in self._kept
-        }
-        grams = []
-        for own, own_sums in zip(columns, sums, strict=True):
-            self._groups[own.tobytes()] = own_sums
-            left, right = column_pairs(own.size)
-            gram = np.empty((own.size, own.size))
-            gram[left, right] = gram[right, left] = own_sums.sum(axis=0)
-            grams.append(gram)
-        return grams
+    @staticmethod
+    def _total(products):
+        """Matrix of second moments from the group sums of the pairs."""
+        totals = products.sum(axis=0)
+        size = int(np.sqrt(2 * totals.size))
+        numbers = pair_numbers(size)
+        return totals[np.maximum(numbers, numbers.T)]
+
+    def _forget_if_full(self):
+        if sum(kept.nbytes for kept in self._products.values()) > _MAX_KEPT_BYTES:
+            self._products = {}
+
+    def _read_products(self, columns):
+        reader = _ProductReader(self.problem, columns, self.group_rows)
+        self.passes += reader.column_share
+        return reader.read()
 
 
 def column_pairs(n_columns):
@@ -74,41 +94,91 @@ def column_pairs(n_columns):
     return np.triu_indices(n_columns)
 
 
-def _read_products(problem, columns, group_rows):
-    """Group sums of products, one array (n_groups, n_pairs) for each set of columns."""
-    design = problem.design
-    asked = np.unique(np.concatenate(columns))
-    size = max(own.size for own in columns)
-    left, right = column_pairs(size)
-    # Smaller sets are filled up with a column of zeros, so that one product of two
-    # selections of columns serves all sets.
-    positions = np.full((len(columns), size), asked.size)
-    for number, own in enumerate(columns):
-        positions[number, : own.size] = np.searchsorted(asked, own)
-    n_groups = -(-problem.n_rows // group_rows)
-    sums = np.empty((n_groups, left.size, len(columns)))
+def pair_numbers(n_columns):
+    """Number of the pair (first, second); -1 below the diagonal."""
+    numbers = np.full((n_columns, n_columns), -1)
+    numbers[column_pairs(n_columns)] = np.arange(n_columns * (n_columns + 1) // 2)
+    return numbers
 
-    def visit(start, rows):
+
+class _ProductReader:
+    """One pass that sums products of columns over groups of rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        The full data.
+    columns : list of ndarray
+        Sets of columns.
+    group_rows : int
+        Rows of a group.
+    """
+
+    def __init__(self, problem, columns, group_rows):
+        self._problem = problem
+        self._columns = columns
+        self._group_rows = group_rows
+        self._asked = np.unique(np.concatenate(columns))
+        self._size = max(own.size for own in columns)
+        # Smaller sets are filled up with a column of zeros, so that one product of
+        # two selections of columns serves all sets.
+        self._positions = np.full((len(columns), self._size), self._asked.size)
+        for number, own in enumerate(columns):
+            self._positions[number, : own.size] = np.searchsorted(self._asked, own)
+        n_groups = -(-problem.n_rows // group_rows)
+        n_pairs = self._size * (self._size + 1) // 2
+        self._sums = np.zeros((n_groups, n_pairs, len(columns)))
+
+    @property
+    def column_share(self):
+        return self._asked.size / self._problem.n_params
+
+    def read(self):
+        """Group sums (n_groups, n_pairs) for each set of columns."""
+        self._problem.design.map_reduce(self._visit, explicit=True)
+        numbers = pair_numbers(self._size)
+        return [
+            self._sums[:, numbers[column_pairs(own.size)], number]
+            for number, own in enumerate(self._columns)
+        ]
+
+    def _visit(self, start, rows):
+        group_rows = self._group_rows
+        n_piece = max(_PIECE_ENTRIES // (self._asked.size * group_rows), 1) * group_rows
+        for first in range(0, rows.shape[0], n_piece):
+            self._add_piece(start + first, rows[first : first + n_piece])
+        return ()
+
+    def _add_piece(self, start, rows):
         n_rows = rows.shape[0]
-        chosen = np.zeros((n_rows, asked.size + 1))
-        features = asked[asked < design.n_features]
-        entries = rows[:, features]
-        chosen[:, : features.size] = (
-            entries.toarray() if sparse.issparse(entries) else entries
+        kept, chosen = self._dense_columns(rows)
+        bounds = np.arange(0, n_rows + self._group_rows, self._group_rows)
+        weights = self._problem.weights[start : start + n_rows][kept]
+        adder = sparse.csr_array(
+            (weights, np.arange(kept.size), np.searchsorted(kept, bounds)),
+            shape=(bounds.size - 1, kept.size),
         )
-        chosen[:, features.size : asked.size] = 1.0
-        weighted = chosen * problem.weights[start : start + n_rows, None]
-        starts = np.arange(0, n_rows, group_rows)
-        groups = slice(start // group_rows, start // group_rows + starts.size)
-        for pair, (first, second) in enumerate(zip(left, right, strict=True)):
-            product = weighted[:, positions[:, first]] * chosen[:, positions[:, second]]
-            np.add.reduceat(product, starts, axis=0, out=sums[groups, pair])
-        return (0,)
+        first_group = start // self._group_rows
+        groups = slice(first_group, first_group + bounds.size - 1)
+        for pair, (left, right) in enumerate(
+            zip(*column_pairs(self._size), strict=True)
+        ):
+            left, right = self._positions[:, left], self._positions[:, right]
+            self._sums[groups, pair] = adder @ (chosen[:, left] * chosen[:, right])
 
-    design.map_reduce(visit, explicit=True)
-    pair_number = np.empty((size, size), dtype=np.intp)
-    pair_number[left, right] = np.arange(left.size)
-    return [
-        sums[:, pair_number[column_pairs(own.size)], number]
-        for number, own in enumerate(columns)
-    ]
+    def _dense_columns(self, rows):
+        """Rows that matter, and their asked columns with a column of zeros behind."""
+        n_features = self._problem.design.n_features
+        features = self._asked[self._asked < n_features]
+        has_intercept = features.size < self._asked.size
+        entries, kept = rows[:, features], np.arange(rows.shape[0])
+        if sparse.issparse(entries):
+            if not has_intercept:
+                kept = np.flatnonzero(np.diff(entries.indptr))
+                entries = entries[kept]
+            entries = entries.toarray()
+        chosen = np.zeros((kept.size, self._asked.size + 1))
+        chosen[:, : features.size] = entries
+        if has_intercept:
+            chosen[:, features.size] = 1.0
+        return kept, chosen

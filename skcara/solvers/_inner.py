@@ -17,6 +17,9 @@ from scipy.special import expit
 
 from skcara.objective import LogisticLoss, MultinomialLoss, SquaredLoss
 
+# Factor by which the (negative) statistic must grow in size to count as decreased.
+_DECREASE = 1.0 + 1e-13
+
 
 @dataclass(frozen=True)
 class BlockModel:
@@ -249,8 +252,9 @@ def _descend(model, steps, reduced, max_iter, momentum, velocity):
             if has_l1:
                 np.abs(candidate, out=buffer)
                 change += float(np.dot(model.l1, buffer)) - anchor_l1
-        # A NaN compares false and ends the loop as well.
-        if not change < best:
+        # A decrease below rounding is none: whether it happens depends on the order of
+        # the additions. A NaN compares false and ends the loop as well.
+        if not change < best * _DECREASE:
             break
         if momentum:
             np.subtract(candidate, point, out=velocity)

@@ -46,7 +46,7 @@ def test_second_order_measure_is_exact_for_every_position_of_the_block(is_sparse
     group_rows = 32
     curvature = GroupedCurvature(problem, group_rows)
     block = np.array([1, 4])
-    curvature.block_hessians([block])
+    curvature.moving_hessians([block])
     params = np.random.RandomState(0).standard_normal((6, 1))
     evaluation = problem.evaluate(params, group_rows=group_rows)
     reducer = BlockReducer(problem, "auto", curvature)
