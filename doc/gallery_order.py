@@ -1,0 +1,25 @@
+"""Order of the gallery: as one would read it."""
+
+READING_ORDER = (
+    "plot_quickstart.py",
+    "plot_reduced_measure.py",
+    "plot_convergence.py",
+    "plot_regularization_path.py",
+    "plot_logistic_hard_cases.py",
+    "plot_block_rules.py",
+    "plot_recombine.py",
+    "plot_coreset.py",
+)
+
+
+class ReadingOrder:
+    """Sort key of sphinx-gallery; a script that is not in the list comes last."""
+
+    def __init__(self, source_folder):
+        self.source_folder = source_folder
+
+    def __call__(self, file_name):
+        """Position of a script."""
+        if file_name in READING_ORDER:
+            return READING_ORDER.index(file_name), file_name
+        return len(READING_ORDER), file_name
