@@ -73,24 +73,28 @@ def test_certificates_from_statistics_are_those_of_a_pass(penalty):
 
 
 @pytest.mark.parametrize("penalty", ["none", "l2", "l1", "positive"])
-def test_nearly_dependent_columns_are_solved(penalty):
+@pytest.mark.parametrize(("degree", "tol"), [(5, 1e-8), (6, 1e-6)])
+def test_nearly_dependent_columns_are_solved(degree, tol, penalty):
     X, score, rng = gaussian(5000, 6)
-    # Monomials: the condition number of the standardised columns is about 3e8.
+    # Monomials: the condition number of the standardised columns is about 3e8 and 3e10.
     ramp = np.linspace(1.0, 1.1, len(X))[:, None]
-    X = np.hstack([X, ramp ** np.arange(1, 6)])
+    X = np.hstack([X, ramp ** np.arange(1, degree + 1)])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    y = score + 10 * (ramp[:, 0] - 1.05) ** 2 + 0.1 * rng.standard_normal(len(score))
+    y = score + np.sin(100 * ramp[:, 0]) + 0.1 * rng.standard_normal(len(score))
     problem = standardised(make_problem(X, y, "squared", **PENALTIES[penalty]))
     result = run_rounds(
-        iterate_statistics(problem, zeros(problem)), tol=1e-9, max_iter=50
+        iterate_statistics(problem, zeros(problem)), tol=tol, max_iter=50
     )
     assert result.status is Status.CONVERGED
-    # Residuals carry the rounding of coefficients of this size.
-    size = np.abs(result.evaluation.params).max()
-    limit = 1e-14 * max(size, 1e4)
+    assert result.passes <= 5
     violation = user_violation(problem, result.evaluation, PENALTIES[penalty])
-    assert violation < limit
-    assert abs(result.evaluation.optimality - violation) < limit
+    assert violation < 1e-6
+    assert abs(result.evaluation.optimality - violation) < 1e-8
+    if penalty == "none":
+        # Hidden directions have tiny gradients: only the objective tells.
+        basis, _ = np.linalg.qr(np.column_stack([X, np.ones(len(X))]))
+        best = 0.5 * np.mean((y - basis @ (basis.T @ y)) ** 2)
+        assert result.evaluation.objective <= best * (1 + 1e-9)
 
 
 def test_constant_and_repeated_columns_stay_finite():
