@@ -60,6 +60,8 @@ def make_clouds(seed: int = 0) -> list[Cloud]:
         Cloud("times 1e12", normal * 1e12, positive),
         Cloud("times 1e-12", normal * 1e-12, positive),
         Cloud("near overflow", normal / np.abs(normal).max() * 1e300, positive),
+        Cloud("largest floats", normal / np.abs(normal).max() * 1.7e308, None),
+        Cloud("smallest floats", np.round(10 * normal) * 5e-324, None),
         Cloud("times 1e150", normal * 1e150, positive),
         Cloud("near underflow", normal * 1e-300, positive),
         Cloud("indicators", (rng.random((200, 5)) < 0.1).astype(float), None),

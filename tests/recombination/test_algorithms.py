@@ -11,13 +11,15 @@ from scipy.optimize import nnls
 
 from skcara.recombination import RecombinationError, _cone, _methods, _reduce, recombine
 from skcara.recombination._basis import exchange, move_to_boundary
-from skcara.recombination._calibration import draw_by_mass
+from skcara.recombination._calibration import calibrate, draw_by_mass
 from skcara.recombination._cone import Cone, luby_sequence
 from skcara.recombination._coordinates import Atoms, affine_coordinates
 from skcara.recombination._moments import Rows, column_peak, group_moments
-from skcara.recombination._pivoting import most_opposite_atom
+from skcara.recombination._pivoting import Simplex, most_opposite_atom
 from skcara.recombination._result import MethodFailed
-from skcara.recombination._tchernychova_lyons import without_atom
+from skcara.recombination._tchernychova_lyons import reduce_by_tree, without_atom
+from skcara.recombination._tree import groups_per_dimension, through_groups
+from skcara.recombination._verification import Totals, moment_errors, polished
 
 
 @pytest.fixture
@@ -130,6 +132,14 @@ class TestCone:
         assert (masses > 0).all()
         np.testing.assert_allclose(values[:, positions] @ masses, 0.0, atol=1e-13)
 
+    def test_basis_atoms_are_never_deleted(self, rng):
+        """Round-off may put a basis atom inside the cone."""
+        cone = Cone(make_coordinates(rng).values, np.arange(60), rng)
+        before = cone.live[cone.members]
+        cone.coefficients[:, cone.members] = 1e-9
+        cone.delete_interior()
+        np.testing.assert_array_equal(cone.live[cone.members], before)
+
     @pytest.mark.parametrize("method", ["cone", "log"])
     def test_without_a_budget_the_tree_answers(self, method, rng, monkeypatch):
         monkeypatch.setattr(_cone, "EXCHANGES_PER_ATOM", 0)
@@ -142,6 +152,84 @@ class TestCone:
         points = rng.normal(size=(2000, 3))
         for method in ("cone", "log", "combined"):
             assert recombine(points, method=method, random_state=0).method == method
+
+
+class TestPivoting:
+    def test_every_step_keeps_mass_and_mean_and_removes_an_atom(self, rng):
+        """Basis masses and the shared rest of the others are one feasible measure."""
+        values, _, weights = coordinates = make_coordinates(rng, 300, 12)
+        simplex = Simplex(coordinates)
+        seen = set(simplex.atoms)
+        n_steps = 0
+        while (move := simplex.goal())[1].size:
+            place = simplex.move_towards(*move)
+            assert simplex.masses.min() >= -1e-15
+            assert simplex.masses[place] == pytest.approx(0.0, abs=1e-15)
+            atom = simplex.opposite_atom(place)
+            assert atom not in seen
+            seen.add(atom)
+            simplex.replace(place, atom)
+            masses = simplex.share * weights
+            masses[list(seen)] = 0.0
+            masses[simplex.atoms] = simplex.masses
+            assert masses.sum() == pytest.approx(weights.sum(), rel=1e-12)
+            np.testing.assert_allclose(values @ masses, 0.0, atol=1e-10)
+            n_steps += 1
+        assert n_steps > 0
+
+    def test_the_number_of_exchanges_does_not_grow_with_the_atoms(self, rng):
+        counts = []
+        for n_points in (200, 20_000):
+            simplex = Simplex(make_coordinates(rng, n_points, 10))
+            counts.append(0)
+            while (move := simplex.goal())[1].size:
+                place = simplex.move_towards(*move)
+                simplex.replace(place, simplex.opposite_atom(place))
+                counts[-1] += 1
+        # About one exchange per coordinate; elimination would need 20 000.
+        assert max(counts) <= 50
+
+
+class TestGroups:
+    @pytest.mark.parametrize("n_points", [601, 700, 2000, 31_000])
+    def test_last_reduction_is_left_with_enough_atoms(self, n_points, rng):
+        """The cone search is exponential on few atoms."""
+        seen = []
+
+        def recording(atoms, target, random):
+            seen.append(len(atoms.weights))
+            return reduce_by_tree(atoms, target, random)
+
+        points = rng.normal(size=(n_points, 2))
+        atoms = Atoms(points, np.ones(n_points), np.abs(points).max(axis=0))
+        count_groups = groups_per_dimension(50)
+        through_groups(count_groups, recording, least_last_atoms=True)(
+            atoms, None, None
+        )
+        assert 140 <= seen[-1] <= 301
+        assert sum(seen) <= 4 * 301
+
+    def test_groups_without_mass_do_not_survive(self, rng):
+        weights = np.ones(30_000)
+        weights[:20_000] = 0.0
+        points = rng.normal(size=(30_000, 3))
+        assert recombine(points, weights).indices.min() >= 20_000
+
+
+class TestVerification:
+    def test_polishing_restores_the_moments(self, rng):
+        points, weights = rng.normal(size=(5, 4)) + 3.0, rng.random(5) + 0.5
+        totals = Totals(weights @ points, weights.sum(), np.abs(points).max(axis=0))
+        disturbed = weights * (1 + 1e-6 * rng.normal(size=5))
+        assert max(moment_errors(points, disturbed, totals)) > 1e-8
+        restored = polished(points, disturbed, totals)
+        assert max(moment_errors(points, restored, totals)) < 1e-15
+
+    def test_polishing_never_makes_a_mass_vanish(self):
+        points = np.array([[0.0], [1.0]])
+        totals = Totals(np.array([-1.0]), 1.0, np.array([1.0]))
+        weights = np.array([0.5, 0.5])
+        assert polished(points, weights, totals) is weights
 
 
 class TestFallbacks:
@@ -227,6 +315,20 @@ class TestCalibration:
         result = recombine(points, target_size=60, random_state=0)
         assert_contract(cloud, result, 60)
         assert 123 in result.indices
+
+    def test_a_sample_without_a_direction_cannot_be_calibrated(self):
+        columns = np.array([[1.0, 1.0, 1.0], [0.2, 0.2, 0.2]])
+        assert calibrate(columns, np.ones(3), 3.0) is None
+
+    def test_rows_without_mass_are_not_drawn_at_the_edge_of_a_stratum(self):
+        class Zero:
+            def random(self, size):
+                return np.zeros(size)
+
+        rows = Rows(np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0]))
+        indices, base = draw_by_mass(rows, 2.0, 2, Zero())
+        assert indices.tolist() == [1, 3]
+        assert base.tolist() == [1.0, 1.0]
 
     @pytest.mark.parametrize("weighted", [False, True])
     def test_rows_are_drawn_in_proportion_to_their_mass(self, weighted, rng):
