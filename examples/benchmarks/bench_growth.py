@@ -66,7 +66,7 @@ def growth_rows(family, build, sizes, arguments):
             Judge(problem),
             reference_objective(problem, arguments.cache)["objective"],
             repeats=arguments.repeats,
-            budget=60.0,
+            budget=120.0,
             clock=arguments.clock,
         )
         for rival, result in results.items():

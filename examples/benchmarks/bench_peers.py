@@ -53,7 +53,10 @@ def parse_arguments():
     parser.add_argument("--output", default="results/peers", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--budget", type=float, default=60.0, help="seconds after which no tighter fit"
+        "--budget",
+        type=float,
+        default=60.0,
+        help="wall seconds of one fit",
     )
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall")
     return parser.parse_args()

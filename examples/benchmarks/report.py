@@ -6,6 +6,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 
 LOWEST_SHOWN = 1e-15
 
@@ -146,8 +147,9 @@ def plot_ladders(path, name, results, gradient_seconds):
     """Suboptimality against time, one line per rival, one marker per setting."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2))
     for rival, result in results.items():
-        seconds = [run.seconds for run in result.ladder]
-        values = [max(run.suboptimality, LOWEST_SHOWN) for run in result.ladder]
+        finished = [run for run in result.ladder if np.isfinite(run.suboptimality)]
+        seconds = [run.seconds for run in finished]
+        values = [max(run.suboptimality, LOWEST_SHOWN) for run in finished]
         is_ours = rival.startswith("skcara")
         axes.loglog(
             seconds,
