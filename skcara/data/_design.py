@@ -197,7 +197,7 @@ class Design:
         ----------
         indices : ndarray of int
         features : ndarray of int, optional
-            Columns wanted, ``n_features`` meaning the intercept; default all.
+            Columns wanted, ascending, ``n_features`` meaning the intercept; default all.
         keep_sparse : bool
             Return CSR for sparse data instead of a dense array.
 
@@ -218,11 +218,19 @@ class Design:
             return sparse.csr_array(sparse.hstack([rows, ones], format="csr"))
         if self.is_sparse:
             rows = rows.toarray()
-        taken = np.ones((rows.shape[0], features.size))
-        taken[:, features < self.n_features] = (
-            rows - self.shift[columns]
-        ) / self.scale[columns]
+        taken = np.empty((rows.shape[0], features.size))
+        taken[:, columns.size :] = 1.0
+        part = taken[:, : columns.size]
+        np.subtract(rows, self.shift[columns], out=part)
+        part /= self.scale[columns]
         return taken
+
+    def predict(self, indices, params):
+        """Predictions of the rows ``indices``, shape (len(indices), n_outputs)."""
+        if self._explicit:
+            return self.take(indices) @ params
+        coef, intercept = self.to_user(params)
+        return self.X[indices] @ coef + intercept
 
     # ---- passes ----------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
@@ -61,30 +61,40 @@ def encode_labels(y):
             "CaLogisticRegression needs samples of at least 2 classes, but y contains "
             f"only one class: {classes.tolist()[0]!r}."
         )
-    code_type = np.int8 if len(classes) <= 127 else np.int32
-    return classes, codes.astype(code_type, copy=False)
+    return classes, codes.astype(_code_type(len(classes)), copy=False)
 
 
 def _encode_integers(y):
     """Encode labels from a small range of integers in linear time, else (None, None).
 
-    Sorting a million labels would take longer than a pass over a million rows.
+    Sorting a million labels would take longer than a pass over a million rows. Chunks
+    keep the temporary arrays small.
     """
-    if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and not (y % 1).any():
-        classes, codes = _encode_integers(y.astype(np.int64))
-        return (None, None) if classes is None else (classes.astype(y.dtype), codes)
-    if y.dtype.kind not in "biu" or not y.size:
+    if y.dtype.kind not in "biuf" or not y.size:
         return None, None
-    lowest, highest = int(y.min()), int(y.max())
-    if highest - lowest >= _MAX_LABEL_RANGE:
+    lowest, highest = y.min(), y.max()
+    # Written so that NaN and infinity fail too.
+    if not float(highest) - float(lowest) < _MAX_LABEL_RANGE:
         return None, None
-    position = y.astype(np.int64) - lowest
-    present = np.bincount(position, minlength=highest - lowest + 1) > 0
-    codes = (np.cumsum(present) - 1).astype(np.int32)[position]
-    classes = (np.flatnonzero(present) + lowest).astype(y.dtype)
-    return classes, codes
+    lowest = int(lowest)
+    present = np.zeros(_MAX_LABEL_RANGE + 1, dtype=bool)
+    for chunk in _chunks(y):
+        if chunk.dtype.kind == "f" and (chunk % 1).any():
+            return None, None
+        present[chunk.astype(np.int64) - lowest] = True
+    labels = np.flatnonzero(present)
+    codes_of = np.zeros(_MAX_LABEL_RANGE + 1, dtype=_code_type(len(labels)))
+    codes_of[labels] = np.arange(len(labels))
+    codes = np.empty(len(y), dtype=codes_of.dtype)
+    for chunk, coded in zip(_chunks(y), _chunks(codes), strict=True):
+        coded[:] = codes_of[chunk.astype(np.int64) - lowest]
+    return (labels + lowest).astype(y.dtype), codes
 
 
-def check_target_length(X, y):
-    """Raise if ``X`` and ``y`` differ in length."""
-    check_consistent_length(X, y)
+def _code_type(n_classes):
+    return np.int8 if n_classes <= 127 else np.int32
+
+
+def _chunks(array):
+    for start in range(0, len(array), _MAX_LABEL_RANGE):
+        yield array[start : start + _MAX_LABEL_RANGE]

@@ -151,13 +151,22 @@ class Problem:
     @cached_property
     def target_moments(self):
         """Weighted mean and variance of the target, and its mean square."""
-        target = self.target
-        mean = float(np.average(target, weights=self.sample_weight))
-        # Two sums of squares instead of E[y^2] - mean^2, which cancels.
-        mean_square = float(np.average(np.square(target), weights=self.sample_weight))
-        deviation = np.square(target - mean)
-        variance = float(np.average(deviation, weights=self.sample_weight))
+        mean = self._target_average(lambda target: target)
+        mean_square = self._target_average(np.square)
+        # Not mean_square - mean**2, which cancels.
+        variance = self._target_average(lambda target: np.square(target - mean))
         return mean, variance, mean_square
+
+    def _target_average(self, function):
+        """Weighted mean of a function of the target, a chunk of rows at a time."""
+        total = 0.0
+        for start in range(0, self.n_rows, self.design.chunk_rows):
+            chunk = slice(start, start + self.design.chunk_rows)
+            values = function(self.target[chunk])
+            if self.sample_weight is not None:
+                values = values * self.sample_weight[chunk]
+            total += float(values.sum())
+        return total / self.total_weight
 
     def rows(self, indices):
         """Dense rows in the solver's coordinates, targets and weights ``mu``."""

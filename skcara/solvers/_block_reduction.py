@@ -155,7 +155,7 @@ class _BlockRows:
         design = problem.design
         self.loss = problem.loss
         self.target = problem.target[indices]
-        self.prediction = design.take(indices, keep_sparse=True) @ params
+        self.prediction = design.predict(indices, params)
         columns, position = np.unique(features, return_inverse=True)
         self.rows = design.take(indices, columns)[:, position]
 

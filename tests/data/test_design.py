@@ -51,6 +51,7 @@ def test_standardised_coordinates_leave_predictions_alone(layout, shifted):
     params = design.from_user(coef, intercept)
     expected = dense(X) @ coef + intercept
     assert_allclose(design.take(np.arange(500)) @ params, expected, rtol=1e-9)
+    assert_allclose(design.predict(np.arange(500), params), expected, rtol=1e-9)
     back = design.to_user(params)
     assert_allclose(back[0], coef, rtol=1e-12)
     assert_allclose(back[1], intercept, rtol=1e-9)
