@@ -39,6 +39,13 @@ class TestCoordinates:
         np.testing.assert_allclose(np.abs(values).max(axis=1), 1.0)
         assert np.linalg.matrix_rank(values[:, independent]) == 6
 
+    def test_the_mean_is_zero_next_to_a_large_offset(self, rng):
+        """To the rounding of the spread, not of the offset."""
+        points, weights = rng.normal(size=(200, 3)) + 1e9, rng.random(200)
+        atoms = Atoms(points, weights, np.abs(points).max(axis=0))
+        values = affine_coordinates(atoms).values
+        assert np.abs(values @ weights).max() <= 1e-14 * weights.sum()
+
     def test_rank_is_judged_in_units_of_the_peaks(self, rng):
         points = rng.normal(size=(200, 4)) + np.array([1e8, 0.0, 0.0, 0.0])
         points[:, 3] = points[:, 1] - points[:, 2]
