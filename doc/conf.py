@@ -63,9 +63,11 @@ html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "skcara"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
+    "navbar_persistent": ["search-button"],
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Gallery pages need their width for code.
+    "secondary_sidebar_items": {"**": ["page-toc"], "auto_examples/*": []},
     "pygments_light_style": "tango",
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -73,6 +75,7 @@ html_theme_options = {
 html_sidebars = {
     "index": [],
     "getting_started": [],
+    "user_guide": [],
     "algorithm": [],
     "migration": [],
     "contributing": [],

@@ -57,7 +57,7 @@ def rule_names(directions=("Lb", "Hb")):
 
 
 def check_rule(partition, selection):
-    """Raise a ValueError that lists the valid combinations unless this is one.
+    """Raise a ValueError that says what fits unless the two fit together.
 
     Parameters
     ----------
@@ -66,14 +66,12 @@ def check_rule(partition, selection):
     """
     if is_valid_rule(partition, selection):
         return
-    valid = "; ".join(
-        f"partition={name!r} with selection "
-        + ", ".join(repr(rule) for rule in SELECTIONS if is_valid_rule(name, rule))
-        for name in PARTITIONS
-    )
+    selections = [name for name in SELECTIONS if is_valid_rule(partition, name)]
+    partitions = [name for name in PARTITIONS if is_valid_rule(name, selection)]
     raise ValueError(
-        f"selection={selection!r} is not defined for partition={partition!r}. "
-        f"Valid combinations: {valid}."
+        f"selection={selection!r} is not defined for partition={partition!r}. Choose "
+        f"selection from {selections} for partition={partition!r}, or partition from "
+        f"{partitions} for selection={selection!r}."
     )
 
 
@@ -105,8 +103,9 @@ def rule_params(name):
         part not in names for part, names in zip(parts, known, strict=True)
     ):
         raise ValueError(
-            f"{name!r} is not a rule. Valid rules are "
-            f"{', '.join(rule_names(DIRECTIONS))}."
+            f"{name!r} is not a rule. A rule is partition_selection_direction with a "
+            f"partition from {list(PARTITIONS)}, a selection from {list(SELECTIONS)} "
+            f"and a direction from {list(DIRECTIONS)}."
         )
     partition, selection, direction = parts
     check_rule(partition, selection)

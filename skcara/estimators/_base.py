@@ -128,7 +128,10 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
         if result.status in (Status.CONVERGED, Status.INTERRUPTED):
             return
         advice = {
-            Status.MAX_ITER: "Increase max_iter or tol, or scale the columns of X.",
+            Status.MAX_ITER: "Increase max_iter or tol."
+            if self.solver_ == resolve_solver("auto")
+            else "Increase max_iter or tol, or leave solver at 'auto', which needs "
+            "fewer rounds.",
             Status.SEPARABLE: "Choose a finite C.",
             Status.STALLED: "The tolerance is below what rounding errors allow, or "
             "the problem has no minimiser.",

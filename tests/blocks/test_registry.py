@@ -23,9 +23,13 @@ def test_valid_combinations_are_those_of_the_literature(partition):
 
 
 def test_invalid_combination_names_the_valid_ones():
-    with pytest.raises(ValueError, match=r"'GSQ' is not defined.*'VB' with.*'IHT'"):
+    with pytest.raises(
+        ValueError, match=r"'GSQ' is not defined.*'IHT'\] for partition='VB'"
+    ):
         check_rule("VB", "GSQ")
-    with pytest.raises(ValueError, match=r"'IHT' is not defined.*'Sort' with.*'GSQ'"):
+    with pytest.raises(
+        ValueError, match=r"'IHT' is not defined.*partition from \['VB'\]"
+    ):
         check_rule("Sort", "IHT")
 
 
@@ -39,7 +43,7 @@ def test_rule_params_are_the_parts_of_the_name(name, suffix):
 
 @pytest.mark.parametrize("name", ["VB_GS", "vb_gs_lb", "VB_GSQ_Hb", "Sort_IHT_Lb", ""])
 def test_unknown_rule_is_refused(name):
-    with pytest.raises(ValueError, match="alid"):
+    with pytest.raises(ValueError, match=r"is not a rule|Choose selection from"):
         rule_params(name)
 
 

@@ -237,6 +237,8 @@ def test_the_warning_says_what_was_reached(solver):
     text = str(caught[0].message)
     for part in ("CaLasso", model.solver_, "rounds", "tol=1e-16", "duality gap"):
         assert part in text
+    assert text.endswith("Increase max_iter or tol.") == (solver == "auto")
+    assert ("leave solver at 'auto'" in text) == (solver != "auto")
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
