@@ -50,24 +50,25 @@ def reduce_measure(
     method: str,
     target: int | None,
     random: RandomSource,
-    points_name: str = "points",
+    names: tuple[str, str] = ("points", "weights"),
 ) -> Recombination:
     """Reduce a validated measure; without weights every row has mass one.
 
     Raises
     ------
     ValueError
-        If the points, reported as `points_name`, are not finite.
+        If the points or the sum of the weights, reported by their `names`, are not
+        finite.
     RecombinationError
         If no method of the chain met the contract.
     """
     weights, weight_exponent = to_order_one(weights)
     rows, moments = summarise(Rows(points, weights))
     if not np.isfinite(moments.peak).all():
-        raise ValueError(f"{points_name} must be finite; got NaN or infinity.")
+        raise ValueError(f"{names[0]} must be finite; got NaN or infinity.")
     totals = Totals(moments.sums.sum(axis=0), moments.masses.sum(), moments.peak)
     if not has_finite_mass(totals.mass, weight_exponent):
-        raise ValueError("weights must have a finite sum.")
+        raise ValueError(f"{names[1]} must have a finite sum.")
     for name, attempt in attempts(rows, moments, totals, method, target, random):
         try:
             indices, masses = ascending(*attempt())
@@ -80,7 +81,9 @@ def reduce_measure(
             residual, mass_error = moment_errors(support, masses, totals)
         if residual <= MAX_RESIDUAL and mass_error <= MAX_MASS_ERROR:
             if weight_exponent:
+                # Masses below the smallest float vanish in the caller's units.
                 masses = np.ldexp(masses, weight_exponent)
+                indices, masses = with_mass(indices, masses)
             return Recombination(indices, masses, residual, name)
     raise RecombinationError(
         f"None of {', '.join(chain(method))} matched the moments of the points."
