@@ -15,7 +15,7 @@ from skcara.solvers._curvature import FEW_COLUMNS, BoundedCurvature
 # Entries of the dense copy of the columns of a piece of a chunk.
 _PIECE_ENTRIES = 2**20
 # Bytes of the group sums that are kept from round to round.
-_MAX_KEPT_BYTES = 2**26
+_MAX_KEPT_BYTES = 2**24
 
 
 class GroupedCurvature(BoundedCurvature):

@@ -95,15 +95,23 @@ class ReducedGradient:
         self._lines = lines.reshape(n_atoms * n_outputs, -1)
         weights = np.repeat(weights, n_outputs)
         self._weighted = np.ascontiguousarray((self._lines * weights[:, None]).T)
-        self._anchor_prediction = prediction.ravel()
-        self._prediction = np.empty_like(self._anchor_prediction)
-        self._derivative = np.empty_like(self._anchor_prediction)
+        self._extended_lines = np.column_stack([self._lines, prediction.ravel()])
+        self._prediction = np.empty(prediction.size)
+        self._derivative = np.empty(prediction.size)
         self._write_derivative = derivative_kernel(loss, target)
 
-    def __call__(self, displacement, out):
-        """Write the gradient at the anchor plus `displacement` into `out`."""
-        np.dot(self._lines, displacement, out=self._prediction)
-        np.add(self._prediction, self._anchor_prediction, out=self._prediction)
+    def __call__(self, extended, out):
+        """Write the gradient into `out`.
+
+        Parameters
+        ----------
+        extended : ndarray of shape (block_size + 1,)
+            Displacement from the anchor, followed by a one: the prediction at the
+            anchor is then one more column, and one product gives the new one.
+        out : ndarray of shape (block_size,)
+            Result.
+        """
+        np.dot(self._extended_lines, extended, out=self._prediction)
         self._write_derivative(self._prediction, self._derivative)
         np.dot(self._weighted, self._derivative, out=out)
 
@@ -222,16 +230,19 @@ def run_inner_loop(
 def _descend(model, steps, reduced, max_iter, momentum, velocity):
     anchor = model.anchor
     has_l1, has_l2 = bool(model.l1.any()), bool(model.l2.any())
-    half_control = None if model.control is None else 0.5 * model.control
+    slope = None
+    if model.control is not None:
+        slope = np.column_stack([0.5 * model.control, model.gradient])
     anchor_l1 = float(model.l1 @ np.abs(anchor))
     point, candidate = anchor.copy(), np.empty_like(anchor)
-    gradient, displacement = model.gradient.copy(), np.zeros_like(anchor)
-    buffer = np.empty_like(anchor)
+    gradient, buffer = model.gradient.copy(), np.empty_like(anchor)
+    extended = np.append(np.zeros_like(anchor), 1.0)
+    displacement = extended[:-1]
     best, accepted, attempted = 0.0, 0, 0
     step, later_step = steps
     while accepted < max_iter:
         if reduced is not None:
-            reduced(displacement, gradient)
+            reduced(extended, gradient)
             if has_l2:
                 np.multiply(model.l2, point, out=buffer)
                 np.add(gradient, buffer, out=gradient)
@@ -243,11 +254,10 @@ def _descend(model, steps, reduced, max_iter, momentum, velocity):
             step(point, gradient, candidate)
         attempted += 1
         np.subtract(candidate, anchor, out=displacement)
-        if half_control is None:
+        if slope is None:
             change = -np.inf if accepted == 0 else np.inf
         else:
-            np.dot(half_control, displacement, out=buffer)
-            np.add(buffer, model.gradient, out=buffer)
+            np.dot(slope, extended, out=buffer)
             change = float(np.dot(buffer, displacement))
             if has_l1:
                 np.abs(candidate, out=buffer)

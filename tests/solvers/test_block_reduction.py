@@ -31,7 +31,7 @@ def test_reduced_gradient_is_the_full_block_gradient_at_the_anchor(
     block = np.array([0, 2, 5])
     evaluation, measure, gradient = reduce_block(problem, block, method)
     reduced = np.empty(3)
-    gradient(np.zeros(3), reduced)
+    gradient(np.array([0.0, 0.0, 0.0, 1.0]), reduced)
     full = evaluation.gradient.ravel()[block]
     np.testing.assert_allclose(reduced, full, atol=1e-12 * np.abs(full).max())
     assert len(measure.indices) <= 4
@@ -54,7 +54,7 @@ def test_second_order_measure_is_exact_for_every_position_of_the_block(is_sparse
     assert len(measure.indices) <= 6
     moved, reduced = params.copy(), np.empty(2)
     moved[block, 0] += [10.0, -7.0]
-    gradient(np.array([10.0, -7.0]), reduced)
+    gradient(np.array([10.0, -7.0, 1.0]), reduced)
     residual = dense_design(problem) @ moved[:, 0] - y
     expected = X[:, block].T @ residual / len(y)
     np.testing.assert_allclose(reduced, expected, rtol=1e-11)

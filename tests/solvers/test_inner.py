@@ -12,6 +12,12 @@ from skcara.solvers._inner import (
 )
 from skcara.solvers._steps import DiagonalStep
 
+
+def at(displacement):
+    """Displacement in the form that a reduced gradient takes."""
+    return np.append(displacement, 1.0)
+
+
 LOSSES = [SquaredLoss(), LogisticLoss(), MultinomialLoss(3)]
 
 
@@ -32,7 +38,7 @@ def quadratic(rate, *, l1=0.0, l2=0.0, control=None, anchor=(1.0, -2.0)):
     target = rng.standard_normal(4)
     reduced = ReducedGradient(rows, outputs, target, prediction, weights, SquaredLoss())
     gradient = np.empty(2)
-    reduced(np.zeros(2), gradient)
+    reduced(at(np.zeros(2)), gradient)
     hessian = rows.T @ (weights[:, None] * rows) + l2 * np.eye(2)
     model = BlockModel(
         anchor=anchor,
@@ -71,7 +77,7 @@ def test_reduced_gradient_is_the_derivative_of_the_reduced_loss(
         return weights @ loss.value(target, moved)
 
     displacement, gradient = rng.standard_normal(2), np.empty(2)
-    reduced(displacement, gradient)
+    reduced(at(displacement), gradient)
     numeric = [
         (value(displacement + 1e-6 * e) - value(displacement - 1e-6 * e)) / 2e-6
         for e in np.eye(2)
@@ -87,7 +93,7 @@ def test_loop_ends_where_the_statistic_stops_decreasing():
     changes = []
     point, gradient = model.anchor.copy(), np.empty(2)
     for _ in range(result.attempted):
-        reduced(point - model.anchor, gradient)
+        reduced(at(point - model.anchor), gradient)
         point = point - 0.05 * gradient
         delta = point - model.anchor
         changes.append(model.gradient @ delta + 0.5 * delta @ model.control @ delta)
@@ -115,7 +121,7 @@ def test_cap_is_exact(cap):
     expected = model.anchor.copy()
     gradient = np.empty(2)
     for _ in range(cap):
-        reduced(expected - model.anchor, gradient)
+        reduced(at(expected - model.anchor), gradient)
         expected -= 1e-3 * gradient
     np.testing.assert_allclose(result.params, expected, rtol=1e-14)
 
