@@ -67,7 +67,12 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "show_prev_next": False,
     # Gallery pages need their width for code.
-    "secondary_sidebar_items": {"**": ["page-toc"], "auto_examples/*": []},
+    "secondary_sidebar_items": {
+        "*": ["page-toc"],
+        "generated/*": ["page-toc"],
+        "changes/*": ["page-toc"],
+        "auto_examples/*": [],
+    },
     "pygments_light_style": "tango",
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -87,8 +87,8 @@ plt.show()
 
 # %%
 # With rare classes the gradient of the mean objective is small everywhere, so the
-# default ``tol`` stops early, here and in scikit-learn. A smaller ``tol`` costs one or
-# two more reads.
+# default ``tol`` stops early, here and in scikit-learn. A smaller ``tol`` costs a few
+# more reads.
 
 # %%
 # Where do the rare rows go?
