@@ -6,9 +6,9 @@ size. Rare levels of a category, rare classes and heavy tails are different: a f
 make up the sum, and a sample without them knows nothing about the coordinate. The
 *influence* of a row,
 
-.. math:: s_i = \tfrac12 \sum_{jk} (h_{ik} + r_{ik}^2)\, x_{ij}^2 / H_{cc} ,
+.. math:: s_i = \tfrac12 \mu_i \sum_{jk} (h_{ik} + r_{ik}^2)\, x_{ij}^2 / H_{cc} ,
 
-measures its share in all coordinates at once, with the curvature :math:`h_{ik}` and the
+adds up its shares in all coordinates, with the curvature :math:`h_{ik}` and the
 derivative :math:`r_{ik}` of its loss (whose square has the same mean). Sampling in
 proportion to the influence keeps such rows with certainty and with their own weight.
 """
@@ -64,13 +64,15 @@ def row_influence(problem, params, diagonal):
     Returns
     -------
     influence : ndarray of shape (n_rows,)
+        At most one: a row has no more than the whole of a coordinate, and where the
+        diagonal is unknown nothing else bounds its share.
     """
     typical = np.mean(diagonal, where=diagonal > 0) if diagonal.any() else 1.0
     inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * typical)
     n_features = problem.design.n_features
     intercept_share = inverse[n_features:].sum(axis=0)
     intercept = params[n_features:].sum(axis=0)
-    influence = np.empty(problem.n_rows)
+    weights, influence = problem.weights, np.empty(problem.n_rows)
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
@@ -80,10 +82,11 @@ def row_influence(problem, params, diagonal):
         importance = row_curvature(problem.loss, target, prediction)
         importance += np.square(problem.loss.derivative(target, prediction))
         influence[part] = 0.5 * np.einsum("ik,ik->i", importance, size)
+        influence[part] *= weights[part]
         return ()
 
     problem.design.map_reduce(visit, explicit=True)
-    return influence
+    return np.minimum(influence, 1.0, out=influence)
 
 
 def row_curvature(loss, target, prediction):

@@ -41,8 +41,8 @@ _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
 _ACCURACY = 1e-2
-# The pilot starts on this many rows per coordinate, then on ever larger samples.
-_PILOT_ROWS_PER_COORD = 40
+# The pilot starts on about this many rows per column, then on ever larger samples.
+_PILOT_ROWS_PER_PARAM = 50
 _PILOT_GROWTH = 6
 _PILOT_ACCURACY = 0.02
 # Rows of a group that is recombined as a whole.
@@ -150,9 +150,12 @@ class CalibratedSample:
                 passes += share
         if is_concentrated(self._sample, params):
             diagonal = hessian_diagonal(self._sample, params)
-            influence = row_influence(self._full, params, diagonal)
-            self._density = self._full.weights * (influence / influence.mean() + 1.0)
-            self._draw(self._size)
+            share = row_influence(self._full, params, diagonal)
+            self._density = share / share.sum() + self._full.weights
+            # Uneven rows need more of them, as long as a Hessian stays below a pass.
+            affordable = int(self._full.n_rows / self._sample.hessian_cost)
+            size = max(self._size, min(affordable, _GROWTH * self._size))
+            self._draw(min(size, self._max_size))
             params, model, share = self._minimize_part(params, 0)
             passes += 1.0 + share
         return Start(params, passes, model)
@@ -161,13 +164,12 @@ class CalibratedSample:
     def _n_pilot_levels(self):
         if isinstance(self._full.loss, SquaredLoss):
             return 1  # one Newton step is exact, wherever it starts
-        ratio = self._sample.n_rows / (_PILOT_ROWS_PER_COORD * self._full.n_coords)
-        return 1 + int(np.log(max(ratio, 1.0)) / np.log(_PILOT_GROWTH))
+        smallest = _PILOT_ROWS_PER_PARAM * self._full.n_params
+        ratio = max(self._sample.n_rows / smallest, 1.0)
+        return 1 + round(np.log(ratio) / np.log(_PILOT_GROWTH))
 
     def _minimize_part(self, params, level):
-        part = _part_of_sample(
-            self._sample, _PILOT_GROWTH**level, self._full.design.n_features
-        )
+        part = _part_of_sample(self._sample, _PILOT_GROWTH**level, self._full.design)
         start = part.evaluate(params.ravel())
         solution = minimize_reduced(part, start, accuracy=_PILOT_ACCURACY)
         work = 1 + solution.evaluations + solution.hessians
@@ -189,7 +191,7 @@ class CalibratedSample:
             return Reduction(sample.reweighted(weights), measure)
         derivative *= sample.weights[:, None]
         slope = gradient - sample.rows.T @ derivative
-        damping = _prior(sample, self._full.design.n_features)
+        damping = _prior(self._full.n_rows, self._full.design)
         return Reduction(sample.tilted(evaluation.params, slope, damping), None)
 
     def enlarge(self) -> bool:
@@ -246,7 +248,7 @@ class RecombinedGroups:
         return True
 
 
-def _part_of_sample(sample, stride, n_features):
+def _part_of_sample(sample, stride, design):
     """Every ``stride``-th row, with a penalty that keeps the problem well posed.
 
     A column that is rare in the sample may separate the classes there.
@@ -260,11 +262,11 @@ def _part_of_sample(sample, stride, n_features):
         sample.penalty,
     )
     nothing = np.zeros(part.shape)
-    return part.tilted(nothing, nothing, _prior(part, n_features))
+    return part.tilted(nothing, nothing, _prior(part.n_rows, design))
 
 
-def _prior(reduced, n_features):
-    """Curvature worth one more row for every feature (of unit variance)."""
-    curvature = np.zeros((reduced.n_params, 1))
-    curvature[:n_features] = 1.0 / reduced.n_rows
+def _prior(n_rows, design):
+    """Curvature worth one more among ``n_rows`` for every feature (unit variance)."""
+    curvature = np.zeros((design.n_params, 1))
+    curvature[: design.n_features] = 1.0 / n_rows
     return curvature
