@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -37,6 +38,13 @@ SOLVER_PARAMETERS = (
     "control",
     "max_inner_iter",
 )
+
+
+@cache
+def _solver_defaults(estimator_class) -> dict:
+    """Defaults of the solver parameters; reading a signature takes a while."""
+    signature = inspect.signature(estimator_class).parameters
+    return {name: signature[name].default for name in SOLVER_PARAMETERS}
 
 
 class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
@@ -80,17 +88,15 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
     def _resolve_solver(self) -> str:
         """Name of the solver that will run, after checking its parameters."""
         solver = resolve_solver(self.solver)
-        defaults = inspect.signature(type(self)).parameters
         used = SOLVERS[solver].parameters
-        for name in SOLVER_PARAMETERS:
+        for name, default in _solver_defaults(type(self)).items():
             value = getattr(self, name)
-            if name not in used and value != defaults[name].default:
+            if name not in used and value != default:
                 users = [key for key in SOLVERS if name in SOLVERS[key].parameters]
                 raise ValueError(
                     f"{name}={value!r} has no effect with solver={self.solver!r}; "
                     f"choose solver from {users} or leave {name} at its default "
-                    f"{defaults[name].default!r}. solver={self.solver!r} uses: "
-                    f"{sorted(used)}."
+                    f"{default!r}. solver={self.solver!r} uses: {sorted(used)}."
                 )
         return solver
 
@@ -106,7 +112,7 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
         parameters = {name: getattr(self, name) for name in SOLVER_PARAMETERS}
         with one_blas_thread():
             problem, rounds = start_rounds(
-                self._resolve_solver(),
+                self.solver_,
                 problem,
                 coef,
                 intercept,
