@@ -197,7 +197,7 @@ class Design:
         ----------
         indices : ndarray of int
         features : ndarray of int, optional
-            Columns wanted, ascending, ``n_features`` meaning the intercept; default all.
+            Columns wanted, ascending; ``n_features`` is the intercept. Default all.
         keep_sparse : bool
             Return CSR for sparse data instead of a dense array.
 

@@ -116,8 +116,8 @@ class LogisticLoss:
             magnitude += np.log(denominator)
             total = float(weights @ magnitude)
             sign *= weights
-        # sigma(t) = 1/2 + sign(t) (1/2 - sigma(-|t|)): unlike a selection by the sign of
-        # t, which no processor can predict, this runs at full speed.
+        # sigma(t) = 1/2 + sign(t) (1/2 - sigma(-|t|)): unlike a selection by the sign
+        # of t, which no processor can predict, this runs at full speed.
         decay /= denominator
         np.subtract(0.5, decay, out=decay)
         np.copysign(decay, margin, out=decay)
