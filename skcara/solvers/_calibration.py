@@ -26,7 +26,7 @@ from skcara.solvers._quadratic import ScaledCholesky
 
 # Tiles per matched moment: factors deviate from one by 1/8 (one standard deviation).
 TILES_PER_MOMENT = 64
-_MAX_TILE_ROWS = 64
+_MAX_TILE_ROWS, _MAX_LOOPED_ROWS = 64, 4
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02
 _MAX_TILTING_STEPS = 30
@@ -85,8 +85,8 @@ def tile_sums(rows, derivative, tile_rows):
             )
             sums[:, :, output] = (adder @ rows).toarray()
         return sums.reshape(n_tiles, -1)
-    if tile_rows == 1:
-        return (rows[:, :, None] * derivative[:, None, :]).reshape(n_tiles, -1)
+    if tile_rows <= _MAX_LOOPED_ROWS:
+        return _looped_tile_sums(rows, derivative, tile_rows)
     n_full = n_rows // tile_rows
     full = n_full * tile_rows
     stacked = rows[:full].reshape(n_full, tile_rows, n_params).transpose(0, 2, 1)
@@ -95,6 +95,16 @@ def tile_sums(rows, derivative, tile_rows):
     np.matmul(stacked, factors, out=sums[:n_full])
     if full < n_rows:
         sums[n_full] = rows[full:].T @ derivative[full:]
+    return sums.reshape(n_tiles, -1)
+
+
+def _looped_tile_sums(rows, derivative, tile_rows):
+    """Sum over small tiles, for which products of tiny matrices are too slow."""
+    n_tiles = -(-len(rows) // tile_rows)
+    sums = np.zeros((n_tiles, rows.shape[1], derivative.shape[1]))
+    for first in range(tile_rows):
+        part, factors = rows[first::tile_rows], derivative[first::tile_rows]
+        sums[: len(part)] += part[:, :, None] * factors[:, None, :]
     return sums.reshape(n_tiles, -1)
 
 
@@ -110,18 +120,13 @@ def matching_factors(tiles, masses, moments):
     # Errors are judged relative to the sum of what is added up, moment by moment.
     size = np.abs(tiles).sum(axis=0) + np.abs(moments)
     size[size == 0] = 1.0
-    tiles, moments = tiles / size, moments / size
-    influence = tiles / masses[:, None]
-    system = _gram_factor(tiles, masses)
+    roots = np.sqrt(masses)
+    scaled = tiles / roots[:, None]
+    system = ScaledCholesky(scaled.T @ scaled)
     factors = np.ones(len(tiles))
     for _ in range(_REFINEMENTS):
-        factors += influence @ system.solve(moments - factors @ tiles)
+        factors += scaled @ system.solve(moments - factors @ tiles) / roots
     # Written so that a NaN fails both tests.
     is_positive = factors.min() > _MIN_FACTOR
-    error = np.abs(factors @ tiles - moments).max()
+    error = (np.abs(factors @ tiles - moments) / size).max()
     return factors if is_positive and error <= _RESIDUAL_TOLERANCE else None
-
-
-def _gram_factor(tiles, masses):
-    scaled = tiles / np.sqrt(masses)[:, None]
-    return ScaledCholesky(scaled.T @ scaled)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcara.objective import Evaluation, Problem, SquaredLoss
+from skcara.objective import Evaluation, Problem
 from skcara.recombination import RecombinationError, recombine_groups
 from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
 from skcara.solvers._influence import (
@@ -25,15 +25,15 @@ from skcara.solvers._influence import (
     is_concentrated,
     row_influence,
 )
-from skcara.solvers._quadratic import QuadraticModel
-from skcara.solvers._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers._pilot import Start, minimize_part, prior, run_pilot
+from skcara.solvers._reduced import ReducedProblem
 from skcara.solvers._rounds import Measure
 from skcara.solvers._sampling import draw_rows
 
 # A sample of m rows leaves an error of about n_coords / m and costs m / n_rows passes
 # for each gradient and m n_coords / n_rows for each Hessian on it: this share of the
 # rows, divided by n_coords where these are many, and within these bounds.
-_ROWS_SHARE = 1 / 20
+_ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 12_000, 64, 4000
 # The copy of the sampled rows must stay small against the data.
 _MAX_SHARE = 1 / 8
@@ -41,10 +41,6 @@ _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
 _ACCURACY = 1e-2
-# The pilot starts on about this many rows per column, then on ever larger samples.
-_PILOT_ROWS_PER_PARAM = 50
-_PILOT_GROWTH = 6
-_PILOT_ACCURACY = 0.02
 # Rows of a group that is recombined as a whole.
 _GROUP_ROWS = 32
 _GROUPS_PER_MOMENT = 4
@@ -58,15 +54,6 @@ class Reduction:
     measure: Measure | None
 
 
-@dataclass(frozen=True)
-class Start:
-    """A starting point from a sample, and the share of a pass that it cost."""
-
-    params: np.ndarray
-    passes: float
-    model: QuadraticModel | None = None
-
-
 class AllRows:
     """All rows as a reduced problem of their own, copied once."""
 
@@ -75,6 +62,7 @@ class AllRows:
     accuracy = 1e-9
 
     def __init__(self, problem: Problem):
+        self._full = problem
         indices = np.arange(problem.n_rows)
         self._problem = ReducedProblem(
             problem.design.take(indices, keep_sparse=True),
@@ -85,8 +73,10 @@ class AllRows:
         )
 
     def start(self, params) -> Start:
-        """All rows are at hand: no sample is needed to start."""
-        return Start(params, 0.0)
+        """Minimise on every sixth row, from zeros; the rounds use all of them."""
+        if params.any():
+            return Start(params, 0.0)
+        return run_pilot(self._problem, self._full, params, finest=1)
 
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Return the problem itself."""
@@ -143,38 +133,20 @@ class CalibratedSample:
 
     def start(self, params) -> Start:
         """Minimise on ever larger parts of the sample, from zeros."""
-        passes, model = 0.0, None
+        start = Start(params, 0.0)
         if not params.any():
-            for level in range(self._n_pilot_levels - 1, -1, -1):
-                params, model, share = self._minimize_part(params, level)
-                passes += share
-        if is_concentrated(self._sample, params):
-            diagonal = hessian_diagonal(self._sample, params)
-            share = row_influence(self._full, params, diagonal)
-            self._density = share / share.sum() + self._full.weights
-            # Uneven rows need more of them, as long as a Hessian stays below a pass.
-            affordable = int(self._full.n_rows / self._sample.hessian_cost)
-            size = max(self._size, min(affordable, _GROWTH * self._size))
-            self._draw(min(size, self._max_size))
-            params, model, share = self._minimize_part(params, 0)
-            passes += 1.0 + share
-        return Start(params, passes, model)
-
-    @property
-    def _n_pilot_levels(self):
-        if isinstance(self._full.loss, SquaredLoss):
-            return 1  # one Newton step is exact, wherever it starts
-        smallest = _PILOT_ROWS_PER_PARAM * self._full.n_params
-        ratio = max(self._sample.n_rows / smallest, 1.0)
-        return 1 + round(np.log(ratio) / np.log(_PILOT_GROWTH))
-
-    def _minimize_part(self, params, level):
-        part = _part_of_sample(self._sample, _PILOT_GROWTH**level, self._full.design)
-        start = part.evaluate(params.ravel())
-        solution = minimize_reduced(part, start, accuracy=_PILOT_ACCURACY)
-        work = 1 + solution.evaluations + solution.hessians
-        share = work * part.n_rows / self._full.n_rows
-        return solution.params.reshape(params.shape), solution.model, share
+            start = run_pilot(self._sample, self._full, params)
+        if not is_concentrated(self._sample, start.params):
+            return start
+        diagonal = hessian_diagonal(self._sample, start.params)
+        share = row_influence(self._full, start.params, diagonal)
+        self._density = share / share.sum() + self._full.weights
+        # Uneven rows need more of them, as long as a Hessian stays below a pass.
+        affordable = int(self._full.n_rows / self._sample.hessian_cost)
+        size = max(self._size, min(affordable, _GROWTH * self._size))
+        self._draw(min(size, self._max_size))
+        last = minimize_part(self._sample, self._full, start.params)
+        return Start(last.params, start.passes + 1.0 + last.passes, last.model)
 
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Calibrate the weights, or add a linear term where that is impossible."""
@@ -191,7 +163,7 @@ class CalibratedSample:
             return Reduction(sample.reweighted(weights), measure)
         derivative *= sample.weights[:, None]
         slope = gradient - sample.rows.T @ derivative
-        damping = _prior(self._full.n_rows, self._full.design)
+        damping = prior(self._full.design, self._full.n_rows)
         return Reduction(sample.tilted(evaluation.params, slope, damping), None)
 
     def enlarge(self) -> bool:
@@ -246,27 +218,3 @@ class RecombinedGroups:
             return False
         self._size *= _GROWTH
         return True
-
-
-def _part_of_sample(sample, stride, design):
-    """Every ``stride``-th row, with a penalty that keeps the problem well posed.
-
-    A column that is rare in the sample may separate the classes there.
-    """
-    weights = sample.weights[::stride]
-    part = ReducedProblem(
-        sample.rows[::stride],
-        sample.target[::stride],
-        weights / weights.sum(),
-        sample.loss,
-        sample.penalty,
-    )
-    nothing = np.zeros(part.shape)
-    return part.tilted(nothing, nothing, _prior(part.n_rows, design))
-
-
-def _prior(n_rows, design):
-    """Curvature worth one more among ``n_rows`` for every feature (unit variance)."""
-    curvature = np.zeros((design.n_params, 1))
-    curvature[: design.n_features] = 1.0 / n_rows
-    return curvature

