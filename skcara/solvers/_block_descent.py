@@ -21,7 +21,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.recombination import RecombinationError
 from skcara.solvers._block_steps import make_steps
-from skcara.solvers._control import GUARANTEED, Secant, control_matrix
+from skcara.solvers._control import (
+    GUARANTEED,
+    Secant,
+    control_matrix,
+    secant_curvature,
+)
 from skcara.solvers._inner import BlockModel, InnerResult, run_inner_loop
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers._safeguard import Move, Synchroniser
@@ -98,6 +103,8 @@ class BlockDescent:
         self.curvature = curvature
         self.reducer = reducer
         self.velocity = np.zeros(problem.n_coords)
+        # Of the coordinates that moved; the others do not enter a secant.
+        self._metric = np.ones(problem.n_coords)
         self._l1 = np.repeat(problem.penalty.l1[:, 0], problem.n_outputs)
         self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
         self._positive = np.repeat(problem.penalty.positive[:, 0], problem.n_outputs)
@@ -127,8 +134,11 @@ class BlockDescent:
         hessians = [None] * len(blocks)
         if self.policy.needs_hessian:
             hessians = self.curvature.moving_hessians(blocks)
+        curvature = None
+        if secant is not None:
+            curvature = secant_curvature(secant, self._metric)
         tasks = [
-            (evaluation, block, hessian, secant, seed, reduce)
+            (evaluation, block, hessian, secant, curvature, seed, reduce)
             for block, hessian, seed in zip(blocks, hessians, seeds, strict=True)
         ]
         n_jobs = self.problem.design.n_jobs
@@ -171,15 +181,17 @@ class BlockDescent:
             displacement -= np.where(has_ridge, moved.mean(axis=1, keepdims=True), 0.0)
         return Move(displacement, best.reshape(shape))
 
-    def _move_block(self, evaluation, block, hessian, secant, seed, reduce):
+    def _move_block(self, evaluation, block, hessian, secant, curvature, seed, reduce):
         policy = self.policy
         l1, positive = self._l1[block], self._positive[block]
         steps = make_steps(policy, hessian, l1, positive)
+        self._metric[block] = steps.metric
         control = control_matrix(
             policy.control,
             metric=steps.metric,
             hessian=hessian,
             secant=None if secant is None else secant.restrict(block),
+            curvature=curvature,
         )
         model = BlockModel(
             anchor=evaluation.params.ravel()[block],

@@ -24,7 +24,7 @@ control            :math:`\mathcal{H}`                         guarantee
 :math:`H_B` bounds the Hessian of the block, :math:`D` is the metric of the step (the
 identity, or the curvatures of the coordinates when the step is chosen automatically),
 and :math:`\Delta g`, :math:`\Delta\theta` are the differences between the last two
-anchors.
+anchors: of the block for ``secant``, of all coordinates for ``secant-bb``.
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def resolve_control(control, loss):
     return "block-hessian" if isinstance(loss, SquaredLoss) else "secant-bb"
 
 
-def control_matrix(control, *, metric, hessian=None, secant=None):
+def control_matrix(control, *, metric, hessian=None, secant=None, curvature=None):
     r"""Matrix :math:`\mathcal{H}` of a control statistic.
 
     Parameters
@@ -95,41 +95,56 @@ def control_matrix(control, *, metric, hessian=None, secant=None):
     hessian : ndarray of shape (block_size, block_size), optional
         Bound of the block's Hessian; the guaranteed controls need it.
     secant : Secant, optional
-        Differences between the last two anchors; the secant controls need it.
+        Differences of the block between the last two anchors; the secant controls
+        need it.
+    curvature : float, optional
+        Curvature :math:`\kappa` of the joint move between the last two anchors, see
+        :func:`secant_curvature`; comes with `secant`.
 
     Returns
     -------
     matrix : ndarray of shape (block_size, block_size) or None
-        None if nothing is known about the curvature: no anchor came before, or it
-        did not differ in this block, and there is no bound to fall back on.
+        None if nothing is known about the curvature: no anchor came before, and
+        there is no bound to fall back on.
     """
     if control == "block-hessian":
         return hessian
+    bound = None if hessian is None else relative_lipschitz(hessian, metric)
     if control == "lipschitz":
-        return relative_lipschitz(hessian, metric) * np.diag(metric)
-    if secant is None or not secant.params.any():
-        if hessian is None:
-            return None
-        return relative_lipschitz(hessian, metric) * np.diag(metric)
-    curvature = secant_curvature(secant, metric, hessian)
+        return bound * np.diag(metric)
+    if secant is None:
+        return None if bound is None else bound * np.diag(metric)
+    if bound is not None:
+        curvature = min(max(curvature, _SMALLEST_CURVATURE * bound), bound)
     if control == "secant-bb":
         return curvature * np.diag(metric)
     return rank_one_secant(secant, curvature * metric)
 
 
-def secant_curvature(secant, metric, hessian=None):
+def secant_curvature(secant, metric):
     r"""Curvature :math:`\kappa` along the last displacement, in the metric D.
 
-    The bound, where there is one, limits it from above and, by a small factor, from
-    below; noise can make the quotient negative.
+    Blocks that move together use the curvature of their joint move: it contains the
+    cross terms between them, which no block sees on its own. Measured relative to D,
+    it also says how far the curvature has fallen below the bound in blocks that did
+    not move.
+
+    Parameters
+    ----------
+    secant : Secant
+        Differences of all coordinates.
+    metric : ndarray of shape (n_coords,)
+        Diagonal of D.
+
+    Returns
+    -------
+    curvature : float
+        Positive; noise can make the quotient negative.
     """
     moved = secant.params @ (metric * secant.params)
     curvature = (secant.gradient @ secant.params) / moved
-    if hessian is None:
-        scale = np.linalg.norm(secant.gradient) / np.sqrt(moved)
-        return max(curvature, _SMALLEST_CURVATURE * scale)
-    bound = relative_lipschitz(hessian, metric)
-    return min(max(curvature, _SMALLEST_CURVATURE * bound), bound)
+    scale = np.linalg.norm(secant.gradient) / np.sqrt(moved)
+    return max(curvature, _SMALLEST_CURVATURE * scale)
 
 
 def rank_one_secant(secant, unmoved_curvature):
@@ -138,7 +153,7 @@ def rank_one_secant(secant, unmoved_curvature):
     Parameters
     ----------
     secant : Secant
-        At least one coordinate of ``secant.params`` is not zero.
+        Differences of the block.
     unmoved_curvature : ndarray of shape (block_size,)
         Diagonal entries for the coordinates that did not move, for which the
         article's formula divides by zero.

@@ -116,18 +116,35 @@ def test_secant_curvature_of_a_quadratic_lies_in_its_spectrum(global_random_seed
 def test_secant_curvature_is_positive_even_if_the_differences_are_not():
     secant = Secant(np.array([1.0, 1.0]), np.array([-1.0, -2.0]))
     assert 0 < secant_curvature(secant, np.ones(2)) < 1e-7
-    assert 0 < secant_curvature(secant, np.ones(2), np.eye(2)) < 1e-7
+
+
+@pytest.mark.parametrize(("curvature", "used"), [(0.5, 0.5), (9.0, 2.0), (-1.0, 2e-8)])
+def test_secant_curvature_is_limited_by_the_bound(curvature, used):
+    matrix = control_matrix(
+        "secant-bb",
+        metric=np.array([1.0, 4.0]),
+        hessian=np.diag([2.0, 4.0]),
+        secant=Secant(np.ones(2), np.ones(2)),
+        curvature=curvature,
+    )
+    np.testing.assert_allclose(matrix, used * np.diag([1.0, 4.0]))
 
 
 @pytest.mark.parametrize("control", ["secant", "secant-bb"])
 def test_secant_without_history_is_unknown_or_the_bound(control):
-    nothing = Secant(np.zeros(2), np.zeros(2))
-    for secant in (None, nothing):
-        assert control_matrix(control, metric=np.ones(2), secant=secant) is None
-        bound = control_matrix(
-            control, metric=np.ones(2), hessian=np.diag([1.0, 2.0]), secant=secant
-        )
-        np.testing.assert_allclose(bound, 2 * np.eye(2))
+    assert control_matrix(control, metric=np.ones(2)) is None
+    hessian = np.diag([1.0, 2.0])
+    bound = control_matrix(control, metric=np.ones(2), hessian=hessian)
+    np.testing.assert_allclose(bound, 2 * np.eye(2))
+
+
+@pytest.mark.parametrize("control", ["secant", "secant-bb"])
+def test_block_that_did_not_move_takes_the_curvature_of_the_others(control):
+    nothing = Secant(np.zeros(2), np.ones(2))
+    matrix = control_matrix(
+        control, metric=np.array([1.0, 3.0]), secant=nothing, curvature=0.5
+    )
+    np.testing.assert_allclose(matrix, np.diag([0.5, 1.5]))
 
 
 def test_auto_control_is_exact_where_it_can_be():
