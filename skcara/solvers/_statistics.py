@@ -137,6 +137,23 @@ def _scaled_lstsq(rows, response):
     return solution
 
 
+def _least_norm(design, factor, solution):
+    """Among all minimisers, the one with the smallest coefficients of the user.
+
+    The intercept is free, as everywhere: the answer must not depend on the origin of
+    the targets.
+    """
+    norms = np.linalg.norm(factor, axis=0)
+    norms[norms == 0] = 1.0
+    null_space = linalg.null_space(factor / norms, rcond=len(norms) * _EPS)
+    null_space /= norms[:, None]
+    scale = design.scale
+    coef = solution[: design.n_features] / scale
+    directions = null_space[: design.n_features] / scale[:, None]
+    shares, *_ = linalg.lstsq(directions, -coef)
+    return solution + null_space @ shares
+
+
 def iterate_statistics(problem, params):
     """Yield the solution of a squared-loss problem from its statistics.
 
@@ -177,7 +194,10 @@ def iterate_statistics(problem, params):
             is_refined, passes = True, passes + 1
             solution = statistics.minimize(problem.penalty, solution)
     best = np.inf
+    is_free = problem.penalty.is_smooth and not problem.penalty.l2.any()
     while True:
+        if is_free and condition > _MAX_CONDITION:
+            solution = _least_norm(problem.design, statistics.factor, solution)
         params, loss = (solution + offset)[:, None], statistics.loss(solution)
         size = scale @ np.abs(solution)
         if _relative_rounding(size, loss, is_refined=is_refined) <= _MAX_ROUNDING:

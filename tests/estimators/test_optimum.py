@@ -169,3 +169,20 @@ def test_sparse_input_has_the_same_optimum(solver, container):
     np.testing.assert_allclose(model.coef_, dense.coef_, atol=1e-4)
     gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, 0.02)
     assert gap <= 1e-9 * np.var(y)
+
+
+@pytest.mark.parametrize("case", ["few-rows", "duplicated", "collinear", "wide"])
+def test_least_squares_picks_the_smallest_of_many_solutions(case):
+    """As LinearRegression does, so that the answer is unique and reproducible."""
+    X, y = regression(n_rows=300, n_features=12)
+    if case == "few-rows":
+        X, y = X[:8], y[:8]
+    elif case == "duplicated":
+        X = np.hstack([X, X[:, :3]])
+    elif case == "collinear":
+        X = np.hstack([X, 5 * X[:, :3] - X[:, 3:6] + 2])
+    else:
+        X, y = regression(n_rows=60, n_features=200)
+    model, twin = CaLeastSquares().fit(X, y), LinearRegression().fit(X, y)
+    np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-6, atol=1e-9)
+    assert model.intercept_ == pytest.approx(twin.intercept_)
