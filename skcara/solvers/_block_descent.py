@@ -19,6 +19,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcara.objective import Evaluation
 from skcara.recombination import RecombinationError
 from skcara.solvers._block_steps import make_steps
 from skcara.solvers._control import (
@@ -71,6 +72,16 @@ class DescentPolicy:
         """
         is_minimal = self.direction == "Hb" and self.control == "block-hessian"
         return self.max_inner_iter > 1 and not is_minimal
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """What all blocks of a round start from."""
+
+    evaluation: Evaluation
+    secant: Secant | None
+    curvature: float | None
+    reduce: bool
 
 
 @dataclass(frozen=True)
@@ -137,8 +148,9 @@ class BlockDescent:
         curvature = None
         if secant is not None:
             curvature = secant_curvature(secant, self._metric)
+        anchor = _Anchor(evaluation, secant, curvature, reduce)
         tasks = [
-            (evaluation, block, hessian, secant, curvature, seed, reduce)
+            (anchor, block, hessian, seed)
             for block, hessian, seed in zip(blocks, hessians, seeds, strict=True)
         ]
         n_jobs = self.problem.design.n_jobs
@@ -181,8 +193,8 @@ class BlockDescent:
             displacement -= np.where(has_ridge, moved.mean(axis=1, keepdims=True), 0.0)
         return Move(displacement, best.reshape(shape))
 
-    def _move_block(self, evaluation, block, hessian, secant, curvature, seed, reduce):
-        policy = self.policy
+    def _move_block(self, anchor, block, hessian, seed):
+        policy, evaluation, secant = self.policy, anchor.evaluation, anchor.secant
         l1, positive = self._l1[block], self._positive[block]
         steps = make_steps(policy, hessian, l1, positive)
         self._metric[block] = steps.metric
@@ -191,7 +203,7 @@ class BlockDescent:
             metric=steps.metric,
             hessian=hessian,
             secant=None if secant is None else secant.restrict(block),
-            curvature=curvature,
+            curvature=anchor.curvature,
         )
         model = BlockModel(
             anchor=evaluation.params.ravel()[block],
@@ -201,11 +213,11 @@ class BlockDescent:
             l2=self._l2[block],
         )
         measure, reduced = None, None
-        if reduce and control is not None:
+        if anchor.reduce and control is not None:
             measure, reduced = self._reduce(evaluation, block, seed)
         result = run_inner_loop(
             model,
-            (steps.first, self._later_step(steps, reduced, model)),
+            (steps.first, self._later_step(steps, reduced, model.l2)),
             reduced=reduced,
             max_iter=policy.max_inner_iter,
             momentum=policy.momentum,
@@ -226,11 +238,13 @@ class BlockDescent:
         except RecombinationError:
             return None, None
 
-    def _later_step(self, steps, reduced, model):
+    def _later_step(self, steps, reduced, l2):
         if reduced is None:
             return steps.first
+        if steps.later_factor is not None:
+            return steps.first.scaled(steps.later_factor)
         bound = reduced.hessian_bound(self.curvature.output_bound)
-        return steps.later(bound + np.diag(model.l2))
+        return steps.safe(bound + np.diag(l2))
 
 
 def iterate_block_descent(descent, params, select, group_rows, rng):
@@ -278,7 +292,7 @@ def iterate_block_descent(descent, params, select, group_rows, rng):
         else:
             return
         _update_velocity(descent.velocity, blocks, outcomes, was_shortened)
-        if following is not evaluation:
+        if np.any(following.params != evaluation.params):
             secant = Secant.between(evaluation, following)
         evaluation = following
         yield Round(

@@ -21,7 +21,7 @@ class BlockSteps:
     first : DiagonalStep or NewtonStep
         Step along the full gradient.
     later_factor : float or None
-        Factor of the later steps; None asks for the largest safe one.
+        Factor of the later steps; None asks for the longest safe ones.
     metric : ndarray of shape (block_size,)
         Diagonal matrix in which the step measures lengths.
     """
@@ -30,8 +30,8 @@ class BlockSteps:
     later_factor: float | None
     metric: np.ndarray
 
-    def later(self, reduced_hessian):
-        """Step on a reduced measure.
+    def safe(self, reduced_hessian):
+        """Longest step that does not overshoot on a reduced measure.
 
         The Hessian of a reduced measure is not bounded by that of the full data: with
         few atoms it can be several times larger, and the full step would diverge.
@@ -41,10 +41,8 @@ class BlockSteps:
         reduced_hessian : ndarray of shape (block_size, block_size)
             Bound of the Hessian under the measure, L2 term included.
         """
-        factor = self.later_factor
-        if factor is None:
-            factor = 1.0 / max(1.0, self.first.overshoot(reduced_hessian))
-        return self.first if factor == 1.0 else self.first.scaled(factor)
+        overshoot = self.first.overshoot(reduced_hessian)
+        return self.first if overshoot <= 1.0 else self.first.scaled(1.0 / overshoot)
 
 
 def make_steps(policy, hessian, l1, positive):

@@ -117,10 +117,9 @@ class ReducedGradient:
 
     def hessian_bound(self, output_bound):
         """Bound of the Hessian under the measure; `output_bound` is the loss's."""
-        n_outputs = len(output_bound)
-        lines = self._lines.reshape(self.n_atoms, n_outputs, -1)
-        weighted = self._weighted.T.reshape(self.n_atoms, n_outputs, -1)
-        return np.einsum("akc,kl,ald->cd", lines, output_bound, weighted)
+        weighted = self._weighted.T.reshape(self.n_atoms, len(output_bound), -1)
+        curved = np.matmul(output_bound, weighted)
+        return self._lines.T @ curved.reshape(self._lines.shape)
 
 
 def derivative_kernel(loss, target):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import nnls
 from solvers.descent import LOSSES, kkt_violation, make_data, make_problem
 from solvers.descent import run as run_solver
 from solvers.descent import trajectory as run_trajectory
@@ -297,6 +298,40 @@ def test_ridge_of_a_softmax_is_centred_by_the_joint_move():
     rounds = trajectory(problem, CabcdOptions(), 5)
     params = rounds[-1].evaluation.params
     np.testing.assert_allclose(params[:-1].sum(axis=1), 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rule", ["VB_GS_Lb", "Sort_GSQ_Hb", "Avg_Cyclic_Lb"])
+def test_positive_rules_solve_the_nonnegative_least_squares_problem(rule):
+    X, y = make_data(n_features=6)
+    problem = make_problem(X, y, positive=True)
+    expected, _ = nnls(X, y)
+    for one in trajectory(problem, one_block(**rule_params(rule)), 20):
+        assert np.all(one.evaluation.params >= 0)
+    params = run(problem, one_block(**rule_params(rule))).evaluation.params
+    np.testing.assert_allclose(params[:, 0], expected, atol=1e-7)
+
+
+def test_optimum_does_not_depend_on_the_order_or_the_splitting_of_rows():
+    X, y = make_data("logistic", n_features=4)
+    weights = np.random.RandomState(0).rand(len(y))
+    order = np.random.RandomState(1).permutation(len(y))
+    problems = [
+        make_problem(X, y, "logistic", l1=0.01, sample_weight=weights),
+        make_problem(
+            X[order], y[order], "logistic", l1=0.01, sample_weight=weights[order]
+        ),
+        make_problem(
+            np.vstack([X, X]),
+            np.append(y, y),
+            "logistic",
+            l1=0.01,
+            sample_weight=np.append(weights, weights) / 2,
+        ),
+    ]
+    results = [run(problem, CabcdOptions()).evaluation for problem in problems]
+    for result in results[1:]:
+        np.testing.assert_allclose(result.params, results[0].params, atol=1e-6)
+        assert result.objective == pytest.approx(results[0].objective, rel=1e-12)
 
 
 # The full-size experiment is part of the examples; its orderings hold here already.
