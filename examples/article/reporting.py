@@ -72,5 +72,5 @@ def machine_description():
 
 def save(figure, path):
     """Write a small PNG and forget the figure."""
-    figure.savefig(path, dpi=100, bbox_inches="tight")
+    figure.savefig(path, dpi=85, bbox_inches="tight")
     plt.close(figure)
