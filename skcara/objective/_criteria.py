@@ -17,15 +17,20 @@ _EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Weighted mean and variance of the columns of ``X``."""
+    """Weighted mean and variance of the columns of ``X``.
+
+    The variance is ``None`` where a solver has told that nobody will ask for it.
+    """
 
     mean: np.ndarray
-    variance: np.ndarray
+    variance: np.ndarray | None
 
     @classmethod
     def from_sums(cls, sums, squares, reference, total_weight):
         """Build from weighted sums around a ``reference`` row."""
         offset = sums / total_weight
+        if squares is None:
+            return cls(reference + offset, None)
         variance = np.maximum(squares / total_weight - offset**2, 0.0)
         # What is left of a constant column after the subtraction is rounding.
         noise = 64 * _EPS * squares / total_weight
@@ -68,7 +73,7 @@ class ResidualCorrelation:
         residual = _Residual(problem, evaluation)
         if residual.is_rounding:
             return 0.0, None
-        spread = np.sqrt(residual.column_square)
+        spread = np.sqrt(_column_square(problem))
         covariance = residual.covariance
         params = evaluation.params[: len(covariance), 0]
         at_bound = (params == 0) & problem.user_penalty.positive[: len(covariance), 0]
@@ -142,6 +147,13 @@ def _dual_value(residual, coef, l1, l2, problem):
     return max(values)
 
 
+def _column_square(problem):
+    moments = problem.column_moments
+    if problem.design.fit_intercept:
+        return moments.variance
+    return moments.variance + moments.mean**2
+
+
 class _Residual:
     """Second moments of the residual, from the loss and its gradient alone."""
 
@@ -155,12 +167,10 @@ class _Residual:
             self.mean = -gradient[-1]
             self.square = max(self.square - self.mean**2, 0.0)
             self.covariance = -gradient[:-1] - moments.mean * self.mean
-            self.column_square = moments.variance
             self.target_variance = variance
         else:
             self.mean = 0.0
             self.covariance = -gradient
-            self.column_square = moments.variance + moments.mean**2
             self.target_variance = mean_square
         rounding = 64 * _EPS * self.target_size
         self.is_rounding = 2.0 * evaluation.loss <= rounding**2

@@ -123,6 +123,8 @@ class Problem:
         row_scale[: design.n_features] = design.scale
         self.penalty = penalty.scaled(row_scale)
         self.column_moments: ColumnMoments | None = None
+        #: Set by solvers that need no variances of the columns: a pass in itself.
+        self.skips_variance = False
         is_penalised = penalty.l1.any() or penalty.l2.any()
         self._may_be_unbounded = loss.can_separate and not is_penalised
 
@@ -221,13 +223,14 @@ class Problem:
                 terms.append(sums.sum(axis=0))
             if want_moments:
                 raw = rows if self.design.is_sparse else self.design.X[start:stop]
-                terms += _moment_terms(raw, weights, reference)
+                terms += _moment_terms(raw, weights, reference, self.skips_variance)
             return terms
 
         loss, n_wrong, mass, gradient, *moments = self.design.map_reduce(visit)
         if want_moments:
+            sums, squares = moments if len(moments) == 2 else (*moments, None)
             self.column_moments = ColumnMoments.from_sums(
-                *moments, reference, self.total_weight
+                sums, squares, reference, self.total_weight
             )
         gradient = self.design.correct_sums(gradient, mass) / self.total_weight
         groups = None
@@ -329,8 +332,11 @@ def _sparse_group_sums(rows, derivative, group_rows):
     return sums
 
 
-def _moment_terms(rows, weights, reference):
+def _moment_terms(rows, weights, reference, skips_variance):
     """Weighted sums of the columns and of their squares, around ``reference``."""
+    if skips_variance:
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        return [rows.T @ weights - weights.sum() * reference]
     if sparse.issparse(rows):
         weights = np.ones(rows.shape[0]) if weights is None else weights
         return [rows.T @ weights, rows.power(2).T @ weights]

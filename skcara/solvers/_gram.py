@@ -17,6 +17,8 @@ from skcara.objective import ColumnMoments
 _MAX_IMPLICIT_SHIFT = 30.0
 # Rows of a sample taken at a time.
 _TAKEN_ENTRIES = 2**18
+# One of so many parts of a sample is searched for columns that few rows carry.
+_CHECKED_PARTS = 8
 _EPS = np.finfo(np.float64).eps
 
 
@@ -91,33 +93,45 @@ def gram_of_preconditioned_rows(problem, factor) -> GramSums:
     return GramSums(*design.map_reduce(visit, explicit=True))
 
 
-def gram_of_sample(problem, indices, weights):
+def gram_of_sample(problem, indices, weights, dtype=np.float64):
     """Sum over a sample, and how many rows carry each column.
+
+    Parameters
+    ----------
+    problem : Problem
+    indices, weights : ndarray of shape (n_sampled,)
+    dtype : numpy dtype
+        Precision of the products; float32 halves their cost.
 
     Returns
     -------
     sums : GramSums
     effective_rows : ndarray of shape (n_params,)
-        Square of the sum of the squares of a column over the sum of their squares.
+        Square of the sum of the squares of a column over the sum of their squares,
+        estimated from a part of the sample.
     """
     n_params, shift = problem.n_params, target_shift(problem)
     gram, cross, square = np.zeros((n_params, n_params)), np.zeros(n_params), 0.0
-    fourth = np.zeros(n_params)
+    second, fourth = np.zeros(n_params), np.zeros(n_params)
     step = max(_TAKEN_ENTRIES // n_params, 1)
-    for start in range(0, len(indices), step):
+    for count, start in enumerate(range(0, len(indices), step)):
         part = slice(start, start + step)
         roots = np.sqrt(weights[part])
         rows = problem.design.take(indices[part])
         rows *= roots[:, None]
         target = (problem.target[indices[part]] - shift) * roots
-        gram += rows.T @ rows
         cross += rows.T @ target
         square += target @ target
-        np.square(rows, out=rows)
-        fourth += np.einsum("ij,ij->j", rows, rows)
+        products = rows.astype(dtype, copy=False)
+        gram += products.T @ products
+        if count % _CHECKED_PARTS == 0:
+            np.square(rows, out=rows)
+            second += rows.sum(axis=0)
+            fourth += np.einsum("ij,ij->j", rows, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
-        effective_rows = np.where(fourth > 0, np.diagonal(gram) ** 2 / fourth, 0.0)
-    return GramSums(gram, cross, float(square)), effective_rows
+        effective_rows = np.where(fourth > 0, second**2 / fourth, 0.0)
+    share = min(_CHECKED_PARTS, count + 1)
+    return GramSums(gram, cross, float(square)), share * effective_rows
 
 
 def column_moments(problem, gram) -> ColumnMoments:

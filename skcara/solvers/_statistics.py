@@ -55,6 +55,7 @@ _MIN_EFFECTIVE_ROWS = 500
 _MAX_COLUMNS = 4000
 # Condition number of the Gram matrix (unit diagonal) from which it is not trusted.
 _MAX_CONDITION = 1e8
+_MAX_SINGLE_CONDITION = 1e5
 # Relative error of the objective that rounding of the Gram matrix may cause.
 _MAX_ROUNDING = 1e-11
 _EPS = np.finfo(np.float64).eps
@@ -232,12 +233,18 @@ def iterate_sampled_statistics(problem, params, rng):
     weights = None if problem.sample_weight is None else problem.weights
     indices, sample_weights = draw_rows(size, problem.n_rows, rng, weights=weights)
     sample_weights /= sample_weights.sum()
-    sums, effective_rows = gram_of_sample(problem, indices, sample_weights)
+    # Single precision is enough for a metric, unless the columns are nearly dependent.
+    sample = problem, indices, sample_weights
+    sums, effective_rows = gram_of_sample(*sample, dtype=np.float32)
+    if _cholesky(sums.gram)[1] > _MAX_SINGLE_CONDITION:
+        sums, effective_rows = gram_of_sample(*sample)
     if effective_rows.min() < _MIN_EFFECTIVE_ROWS:
         # A column that few rows carry is not represented by any sample.
         yield from iterate_statistics(problem, params)
         return
     penalty = problem.penalty
+    # The gap of a penalised problem, unlike a correlation, needs means only.
+    problem.skips_variance = bool(penalty.l1.any() or penalty.l2.any())
     matrix = sums.gram + np.diag(penalty.l2[:, 0])
     model = QuadraticModel(matrix, penalty.l1[:, 0], penalty.positive[:, 0])
     if not params.any():
