@@ -67,12 +67,13 @@ def test_block_lipschitz_lies_between_the_largest_and_the_sum(global_random_seed
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_bound_dominates_the_hessian_everywhere(loss, global_random_seed):
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_bound_dominates_the_hessian_everywhere(loss, size, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X, y = make_data(loss, seed=global_random_seed)
     problem = make_problem(X, y, loss)
     bound = BoundedCurvature(problem).hessian()
-    params = rng.standard_normal((problem.n_params, problem.n_outputs))
+    params = size * rng.standard_normal((problem.n_params, problem.n_outputs))
     second = problem.loss.second_derivative(y, X @ params)
     second = second.reshape(len(X), problem.n_outputs, problem.n_outputs)
     hessian = np.einsum("ij,il,ikm->jklm", X, X, second) / len(X)
