@@ -25,6 +25,7 @@ steps become Newton steps on all rows (:mod:`skcara.solvers._newton`).
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from skcara.solvers._statistics import (
     iterate_sampled_statistics,
     iterate_statistics,
 )
+from skcara.solvers._working_set import has_many_columns, iterate_working_sets
 
 # Up to this many entries of X a copy costs less than anything else.
 _SMALL_ENTRIES = 2**20
@@ -77,8 +79,21 @@ def iterate_canewton(problem, params, options, rng):
     ------
     Round
     """
+    solve = partial(_iterate_on_columns, options=options, rng=rng)
+    if has_many_columns(problem) and not _is_tall(problem):
+        yield from iterate_working_sets(problem, params, solve)
+    else:
+        yield from solve(problem, params)
+
+
+def _is_tall(problem):
+    return problem.n_rows >= _TALL_ROWS_PER_COORD * problem.n_coords
+
+
+def _iterate_on_columns(problem, params, options, rng):
+    """Yield rounds on all columns: statistics, few rows, all rows, or measures."""
     is_squared = isinstance(problem.loss, SquaredLoss)
-    is_tall = problem.n_rows >= _TALL_ROWS_PER_COORD * problem.n_coords
+    is_tall = _is_tall(problem)
     if is_squared and options.recombination in ("auto", None):
         if is_tall and not has_cheap_gram(problem):
             yield from iterate_sampled_statistics(problem, params, rng)
