@@ -24,17 +24,16 @@ from scipy import sparse
 
 from skcara.solvers._quadratic import ScaledCholesky
 
-# Tiles per matched moment: factors deviate from one by 1/8 (one standard deviation).
-TILES_PER_MOMENT = 64
-_MAX_TILE_ROWS, _MAX_LOOPED_ROWS = 64, 4
+# Tiles per matched moment: factors deviate from one by 1/6 (one standard deviation).
+TILES_PER_MOMENT = 36
+_MAX_TILE_ROWS, _MAX_LOOPED_ROWS = 64, 8
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02
 _MAX_TILTING_STEPS = 30
 _MIN_SHARE = 1e-4
-# Solves after the first one remove its rounding, and the effect of the ridge with
-# which linearly dependent moments are factorised.
-_REFINEMENTS = 3
-_EPS = np.finfo(np.float64).eps
+# The second solve removes the rounding of the first one, and the effect of the ridge
+# with which linearly dependent moments are factorised.
+_REFINEMENTS = 2
 # Relative error of the matched moments that counts as rounding.
 _RESIDUAL_TOLERANCE = 1e-11
 

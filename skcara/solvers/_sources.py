@@ -34,7 +34,7 @@ from skcara.solvers._sampling import draw_rows
 # for each gradient and m n_coords / n_rows for each Hessian on it: this share of the
 # rows, divided by n_coords where these are many, and within these bounds.
 _ROWS_SHARE = 1 / 32
-_MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 12_000, 64, 4000
+_MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 # The copy of the sampled rows must stay small against the data.
 _MAX_SHARE = 1 / 8
 _GROWTH = 3

@@ -45,11 +45,12 @@ from skcara.solvers._sampling import draw_rows
 
 # Up to this many columns the Gram matrix of all rows costs less than the passes it
 # replaces; for sparse data the entries per row count as well.
-_MAX_DENSE_COLUMNS = 200
+_MAX_DENSE_COLUMNS = 80
 _MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 1500, 32
-# Rows per column of a sample that stands in for all rows, and the effective number of
-# rows below which a column is not represented by it.
-_SAMPLE_ROWS_PER_COLUMN = 64
+# Size of a sample that stands in for all rows: this share of them within bounds per
+# column; and the effective number of rows below which a column is not represented.
+_SAMPLE_SHARE = 1 / 20
+_MIN_ROWS_PER_COLUMN, _MAX_ROWS_PER_COLUMN = 64, 1000
 _MIN_EFFECTIVE_ROWS = 500
 # Largest number of columns whose Gram matrix is formed at all.
 _MAX_COLUMNS = 4000
@@ -229,7 +230,11 @@ def iterate_sampled_statistics(problem, params, rng):
     ------
     Round
     """
-    size = _SAMPLE_ROWS_PER_COLUMN * problem.n_params
+    size = np.clip(
+        int(_SAMPLE_SHARE * problem.n_rows),
+        _MIN_ROWS_PER_COLUMN * problem.n_params,
+        _MAX_ROWS_PER_COLUMN * problem.n_params,
+    )
     weights = None if problem.sample_weight is None else problem.weights
     indices, sample_weights = draw_rows(size, problem.n_rows, rng, weights=weights)
     sample_weights /= sample_weights.sum()
