@@ -21,7 +21,7 @@ from pathlib import Path
 import measure  # before NumPy: it fixes the number of threads
 from adapters import ADAPTERS
 from judge import Judge
-from problems import GROUPS, QUICK_PROBLEMS, MissingDataError, make_problem
+from problems import GROUPS, MissingDataError, make_problem
 from reference import reference_objective
 from report import (
     plot_ladders,
@@ -78,21 +78,11 @@ def choose_adapters(problem, parts):
     ]
 
 
-def warm_up(adapters, problem):
-    """Import and compile outside the clock, on tiny data of the same kind."""
-    for adapter in adapters:
-        for build in QUICK_PROBLEMS.values():
-            tiny = build()
-            if tiny.loss == problem.loss and adapter.skip(tiny) is None:
-                adapter.solve(tiny, adapter.settings[0])
-
-
 def run_problem(name, arguments, first_calls):
     """Compare all rivals on one problem: Markdown lines, runs and the summary row."""
     problem = make_problem(name, arguments.data_dir)
     reference = reference_objective(problem, arguments.cache)
     adapters = choose_adapters(problem, arguments.rivals)
-    warm_up(adapters, problem)
     for adapter in adapters:
         key = (adapter.name, problem.loss)
         if key not in first_calls:
