@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Design
+from skcara.data import Design, group_sums
 from skcara.objective._criteria import ColumnMoments, Criterion
 from skcara.objective._losses import Loss
 from skcara.objective._penalty import SeparablePenalty
@@ -195,7 +195,7 @@ class Problem:
         if group_rows is not None:
             offsets = np.append(np.arange(0, self.n_rows, group_rows), self.n_rows)
             n_groups = len(offsets) - 1
-            group_sums = np.empty((n_groups, n_features, n_outputs))
+            sums_of_groups = np.empty((n_groups, n_features, n_outputs))
             group_masses = np.empty((n_groups, n_outputs))
         want_moments = self.criterion.needs_moments and self.column_moments is None
         reference = self._reference_row() if want_moments else None
@@ -215,8 +215,8 @@ class Problem:
                 terms.append(rows.T @ derivative)
             else:
                 groups = slice(start // group_rows, -(-stop // group_rows))
-                sums = _group_sums(rows, derivative, group_rows)
-                group_sums[groups] = sums
+                sums = group_sums(rows, derivative, group_rows)
+                sums_of_groups[groups] = sums
                 group_masses[groups] = np.add.reduceat(
                     derivative, np.arange(0, len(derivative), group_rows)
                 )
@@ -235,7 +235,7 @@ class Problem:
         gradient = self.design.correct_sums(gradient, mass) / self.total_weight
         groups = None
         if group_rows is not None:
-            sums = self.design.correct_sums(group_sums, group_masses)
+            sums = self.design.correct_sums(sums_of_groups, group_masses)
             sums = sums.reshape(n_groups, -1) / self.total_weight
             groups = Groups(sums, self._group_masses(offsets), offsets)
         return self.certify(
@@ -301,35 +301,6 @@ def _count_wrong(derivative, weights):
     largest = np.abs(derivative).max(axis=1)
     limit = 0.5 if weights is None else 0.5 * weights
     return int(np.count_nonzero((largest >= limit) & (largest > 0)))
-
-
-def _group_sums(rows, derivative, group_rows):
-    """Sum of derivative x row over consecutive groups, (n_groups, n_features, K)."""
-    if sparse.issparse(rows):
-        return _sparse_group_sums(rows, derivative, group_rows)
-    n_full = len(rows) // group_rows
-    full = n_full * group_rows
-    shape = (n_full, group_rows)
-    stacked_rows = rows[:full].reshape(*shape, rows.shape[1])
-    stacked = derivative[:full].reshape(*shape, derivative.shape[1])
-    sums = np.matmul(stacked.transpose(0, 2, 1), stacked_rows).transpose(0, 2, 1)
-    if full < len(rows):
-        rest = rows[full:].T @ derivative[full:]
-        sums = np.concatenate([sums, rest[None]])
-    return sums
-
-
-def _sparse_group_sums(rows, derivative, group_rows):
-    n_rows = rows.shape[0]
-    indptr = np.append(np.arange(0, n_rows, group_rows), n_rows)
-    n_groups, positions = len(indptr) - 1, np.arange(n_rows)
-    sums = np.empty((n_groups, rows.shape[1], derivative.shape[1]))
-    for output in range(derivative.shape[1]):
-        adder = sparse.csr_array(
-            (derivative[:, output], positions, indptr), shape=(n_groups, n_rows)
-        )
-        sums[:, :, output] = (adder @ rows).toarray()
-    return sums
 
 
 def _moment_terms(rows, weights, reference, skips_variance):
