@@ -30,9 +30,13 @@ from skcara.blocks._selection import SelectionRule, largest_eigenvalues
 HESSIAN_JITTER = 1e-10
 
 
-def divide_where_curved(numerator, curvature):
-    """`numerator` / `curvature`, 0 where there is no curvature to divide by."""
-    quotient = np.zeros_like(numerator, dtype=float)
+def divide_by_curvature(numerator, curvature):
+    """`numerator` / `curvature`, where 0 / 0 is 0 and anything else / 0 infinite.
+
+    A coordinate of a column of zeros is moved by the penalty alone, as far as it
+    wants to go: it comes first.
+    """
+    quotient = np.where(numerator > 0, np.inf, 0.0)
     return np.divide(numerator, curvature, out=quotient, where=curvature > 0)
 
 
@@ -82,7 +86,7 @@ class GSD(GreedyRule):
 
     def scores(self, gradient, curvature):
         """Decrease under the diagonal majoriser diag(L_i)."""
-        scaled = divide_where_curved(gradient**2, curvature.lipschitz())
+        scaled = divide_by_curvature(gradient**2, curvature.lipschitz())
         return self._unit_sums(scaled)
 
 
@@ -96,7 +100,7 @@ class GSDHb(GreedyRule):
 
     def scores(self, gradient, curvature):
         """Decrease under Gershgorin's majoriser."""
-        return divide_where_curved(gradient**2, np.abs(curvature.hessian()).sum(axis=1))
+        return divide_by_curvature(gradient**2, np.abs(curvature.hessian()).sum(axis=1))
 
 
 class _BlockGreedyRule(GreedyRule):
@@ -122,7 +126,7 @@ class GSL(_BlockGreedyRule):
     def scores(self, gradient, curvature):
         """Decrease of a step of length 1 / L_B."""
         lipschitz = self._prepare_once(curvature)
-        return divide_where_curved(self._unit_sums(gradient**2), lipschitz)
+        return divide_by_curvature(self._unit_sums(gradient**2), lipschitz)
 
     @staticmethod
     def _prepare(hessians):
@@ -146,7 +150,7 @@ class GSQ(_BlockGreedyRule):
     def _prepare(hessians):
         inverses = []
         for hessian in hessians:
-            jitter = HESSIAN_JITTER * max(hessian.diagonal().max(), 0.0)
+            jitter = HESSIAN_JITTER * (hessian.diagonal().max() or 1.0)
             shifted = hessian + jitter * np.eye(len(hessian))
             inverses.append(np.linalg.pinv(shifted, hermitian=True))
         return inverses
@@ -180,7 +184,7 @@ class IHT(GreedyRule):
         """Size of the sparse move; coordinates outside its support score 0."""
         hessian = curvature.hessian()
         if self._lipschitz is None:
-            self._lipschitz = np.linalg.eigvalsh(hessian)[-1]
+            self._lipschitz = np.linalg.eigvalsh(hessian)[-1] or 1.0
         n_moving = self._n_moving(gradient)
         move = np.zeros_like(gradient)
         for _ in range(self.n_iter):

@@ -114,7 +114,8 @@ class Lipschitz(SelectionRule):
     """Lipschitz: drawn without replacement with probability proportional to L.
 
     L is L_i for variable blocks and L_B, the largest eigenvalue of H_B, for a fixed
-    partition. Units without curvature are drawn last.
+    partition. Units without curvature, which a penalty may still move, count as much
+    as the least curved one.
 
     References
     ----------
@@ -130,20 +131,20 @@ class Lipschitz(SelectionRule):
     def select(self, gradient, curvature, rng):
         """Draw blocks by their curvature."""
         if self._rates is None:
-            self._rates = self._unit_lipschitz(curvature)
+            rates = self._unit_lipschitz(curvature)
+            is_curved = rates > 0
+            least = rates[is_curved].min() if is_curved.any() else 1.0
+            self._rates = np.where(is_curved, rates, least)
         # The first arrivals of independent exponential clocks are a sample without
-        # replacement with probabilities proportional to the rates; unlike
-        # rng.choice it also works when few rates are positive.
-        clocks = rng.standard_exponential(self._rates.size)
-        arrivals = np.full(clocks.size, np.inf)
-        np.divide(clocks, self._rates, out=arrivals, where=self._rates > 0)
+        # replacement with probabilities proportional to the rates.
+        arrivals = rng.standard_exponential(self._rates.size) / self._rates
         order = np.argsort(arrivals, kind="stable")
         return self.candidates.blocks(order[: self._n_units()])
 
     def _unit_lipschitz(self, curvature):
         if self.candidates.is_fixed:
             hessians = curvature.block_hessians(self.candidates.units)
-            return np.maximum(largest_eigenvalues(hessians), 0.0)
+            return largest_eigenvalues(hessians)
         return curvature.lipschitz()
 
 

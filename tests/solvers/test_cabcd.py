@@ -311,6 +311,17 @@ def test_positive_rules_solve_the_nonnegative_least_squares_problem(rule):
     np.testing.assert_allclose(params[:, 0], expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("rule", rule_names())
+def test_columns_of_zeros_lose_their_coefficient(rule):
+    """Only the penalty moves them, whatever curvature a rule looks at."""
+    X, y = make_data(n_features=5)
+    X[:, 1] = 0.0
+    problem = make_problem(X, y, l1=0.1)
+    result = run(problem, one_block(**rule_params(rule)), params=np.ones((5, 1)))
+    assert result.status is Status.CONVERGED
+    assert result.evaluation.params[1] == 0
+
+
 def test_optimum_does_not_depend_on_the_order_or_the_splitting_of_rows():
     X, y = make_data("logistic", n_features=4)
     weights = np.random.RandomState(0).rand(len(y))
