@@ -76,6 +76,11 @@ def _encode_integers(y):
     # Written so that NaN and infinity fail too.
     if not float(highest) - float(lowest) < _MAX_LABEL_RANGE:
         return None, None
+    if lowest != highest and lowest % 1 == 0 and highest % 1 == 0:
+        # Two classes, the most common case, need two comparisons.
+        is_highest = y == highest
+        if np.count_nonzero(is_highest) + np.count_nonzero(y == lowest) == y.size:
+            return np.array([lowest, highest], dtype=y.dtype), is_highest.view(np.int8)
     lowest = int(lowest)
     present = np.zeros(_MAX_LABEL_RANGE + 1, dtype=bool)
     for chunk in _chunks(y):
