@@ -169,7 +169,8 @@ def draw(rows, path):
         panels[1][column].set_xlabel("step size")
     panels[0][0].set_ylabel("time GD / time CaGD")
     panels[1][0].set_ylabel("passes (largest N)")
-    panels[0][0].legend(fontsize=7)
+    most_sizes = max(panels[0], key=lambda axes: len(axes.lines))
+    most_sizes.legend(fontsize=7)
     panels[1][0].legend(fontsize=7)
     save(figure, path)
 

@@ -114,7 +114,7 @@ def draw(rows, block_sizes, suffix, path):
         axes.set_title(f"block size {size}")
         axes.set_xlabel("round")
     panels[0][0].set_ylabel("f - f*")
-    panels[0][-1].legend(fontsize=6, ncol=2)
+    panels[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
     save(figure, path)
 
 
