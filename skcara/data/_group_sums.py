@@ -49,8 +49,9 @@ def _add_sparse(sums, rows, factors, group_rows):
 def _add_stacked(sums, rows, factors, group_rows):
     n_full = len(rows) // group_rows
     full = n_full * group_rows
-    stacked_rows = rows[:full].reshape(n_full, group_rows, -1)
-    stacked = factors[:full].reshape(n_full, group_rows, -1)
+    # A chunk may be shorter than a group: an empty array has no "remaining" axis.
+    stacked_rows = rows[:full].reshape(n_full, group_rows, rows.shape[1])
+    stacked = factors[:full].reshape(n_full, group_rows, factors.shape[1])
     products = np.matmul(stacked.transpose(0, 2, 1), stacked_rows)
     sums[:n_full] = products.transpose(0, 2, 1)
     if full < len(rows):

@@ -233,3 +233,11 @@ def test_optimal_start_costs_one_pass():
     rounds = trajectory(iterate_cagd, problem, CagdOptions(), 10)
     assert len(rounds) == 1
     assert rounds[0].passes == 1
+
+
+def test_last_chunk_may_be_shorter_than_a_group():
+    n_rows = make_problem(np.zeros((1, 2)), np.zeros(1)).design.chunk_rows + 3
+    X, y = make_data(n_rows=n_rows, n_features=2)
+    result = run(iterate_cagd, make_problem(X, y), CagdOptions())
+    assert result.status is Status.CONVERGED
+    assert result.n_recombinations > 0
