@@ -20,7 +20,7 @@ import measure  # before NumPy: it fixes the number of threads
 import numpy as np
 from adapters import ADAPTERS
 from judge import Judge
-from problems import logistic_gaussian, squared_gaussian
+from problems import logistic_gaussian, make_problem, squared_gaussian
 from reference import reference_objective
 from report import markdown_table, plot_growth, write_csv
 from threadpoolctl import threadpool_limits
@@ -31,6 +31,7 @@ FAMILIES = {
     "lasso, 20 columns": partial(squared_gaussian, n_features=20),
     "least squares, 20 columns": partial(squared_gaussian, n_features=20, alpha=0.0),
 }
+SLOW_RIVALS = ("sklearn saga", "skglm", "celer")
 RIVALS = {
     "logistic": ("skcara", "sklearn lbfgs", "sklearn newton-cholesky", "glum"),
     "squared": ("skcara", "sklearn Lasso precompute", "sklearn Ridge cholesky"),
@@ -97,13 +98,15 @@ def exponents(rows):
 
 
 def memory_rows(names):
-    """Peak extra memory of skcara and scikit-learn's defaults, in percent of X."""
-    from problems import make_problem
-
+    """Peak extra memory of all but the slow rivals, in percent of X."""
     rows = []
     for name in names:
         problem = make_problem(name)
-        adapters = [a for a in ADAPTERS if a.skip(problem) is None]
+        adapters = [
+            adapter
+            for adapter in ADAPTERS
+            if adapter.name not in SLOW_RIVALS and adapter.skip(problem) is None
+        ]
         del problem
         for adapter in adapters:
             setting = adapter.settings[min(2, len(adapter.settings) - 1)]
