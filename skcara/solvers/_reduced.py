@@ -214,24 +214,20 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     model = problem.model(start.prediction) if is_fresh else model
     point, first, previous = start, None, np.inf
     evaluations, hessians = 0, int(is_fresh)
-    for step in range(max_steps):
+    for step in range(1, max_steps + 1):
         candidate = model.minimize(point.params, point.gradient)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
-        if not predicted > accuracy * first:
-            # The decrease of this last step is negligible, and so is the risk.
-            return ReducedSolution(
-                candidate, first, step + 1, evaluations, hessians, model
-            )
+        is_last = not predicted > accuracy * first
         n_left = steps_left(predicted, previous, accuracy * first)
-        if not is_fresh and n_left > problem.hessian_cost:
+        if not is_last and not is_fresh and n_left > problem.hessian_cost:
             model, is_fresh, previous = problem.model(point.prediction), True, np.inf
             hessians += 1
             continue
         following, tried = _line_search(problem, point, candidate, predicted)
         evaluations += tried
         if following is None:
-            if is_fresh:
+            if is_fresh or is_last:
                 break
             previous = 0.0
             continue
@@ -239,6 +235,8 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
             following.params - point.params, following.gradient - point.gradient
         )
         point, previous, is_fresh = following, predicted, False
+        if is_last:
+            break
     return ReducedSolution(point.params, first, step, evaluations, hessians, model)
 
 
