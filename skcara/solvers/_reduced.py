@@ -213,8 +213,8 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     is_fresh = model is None
     model = problem.model(start.prediction) if is_fresh else model
     point, first, previous = start, None, np.inf
-    evaluations, hessians = 0, int(is_fresh)
-    for step in range(1, max_steps + 1):
+    steps, evaluations, hessians = 0, 0, int(is_fresh)
+    for _ in range(max_steps):
         candidate = model.minimize(point.params, point.gradient)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
@@ -235,9 +235,10 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
             following.params - point.params, following.gradient - point.gradient
         )
         point, previous, is_fresh = following, predicted, False
+        steps += 1
         if is_last:
             break
-    return ReducedSolution(point.params, first, step, evaluations, hessians, model)
+    return ReducedSolution(point.params, first, steps, evaluations, hessians, model)
 
 
 def _line_search(problem, point, candidate, predicted):
