@@ -57,16 +57,12 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
             model = None
             continue
         noise = _NOISE * abs(anchor.objective)
-        share = 1.0
-        for _ in range(_MAX_HALVINGS):
-            params = flat + share * (candidate - flat)
-            trial = problem.evaluate(params.reshape(anchor.params.shape))
+        for share, trial in _trials(problem, anchor, candidate):
             passes += 1
             yield Round(trial, passes, n_recombinations, inner_steps=1)
             required = 2 * _SUFFICIENT_DECREASE * share * predicted
             if trial.objective <= anchor.objective - required + noise:
                 break
-            share *= 0.5
         else:
             if is_exact:
                 return
@@ -76,12 +72,21 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
         n_stalled = 0 if decrease > noise else n_stalled + 1
         if n_stalled >= _MAX_STALLED_STEPS and is_exact:
             return
+        step = trial.params.ravel() - flat
         change = trial.smooth_gradient.ravel() - gradient
         anchor, previous, is_exact = trial, predicted, False
         # An approximate Hessian may know nothing of a coordinate that still has to
         # move: only the exact one is allowed to end the search.
         is_stalled = n_stalled >= _MAX_STALLED_STEPS
-        model = None if is_stalled else model.secant(params - flat, change)
+        model = None if is_stalled else model.secant(step, change)
+
+
+def _trials(problem, anchor, candidate):
+    """Evaluate the candidate, then points ever closer to the anchor."""
+    move = candidate.reshape(anchor.params.shape) - anchor.params
+    for halvings in range(_MAX_HALVINGS):
+        share = 0.5**halvings
+        yield share, problem.evaluate(anchor.params + share * move)
 
 
 def _hessian_cost(problem):

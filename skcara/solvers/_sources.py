@@ -36,7 +36,7 @@ from skcara.solvers._sampling import draw_rows
 _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 # The copy of the sampled rows must stay small against the data.
-_MAX_SHARE = 1 / 10
+_MAX_SHARE = 1 / 8
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.

@@ -170,39 +170,17 @@ def iterate_statistics(problem, params):
     ------
     Round
     """
-    sums = gram_of_all_rows(problem)
-    problem.column_moments = column_moments(problem, sums.gram)
-    scale = np.sqrt(np.diagonal(sums.gram))
-    scale[scale == 0] = 1.0
-    scaled = GramSums(
-        sums.gram / scale / scale[:, None], sums.cross / scale, sums.square
-    )
-    is_refined, passes = False, 1.0
-    factor, condition = _cholesky(scaled.gram)
-    if condition <= _MAX_CONDITION:
-        statistics = _from_cholesky(factor * scale, sums.cross, sums.square)
-    else:
-        statistics = _from_eigenvectors(scaled, np.diag(scale))
-    offset = np.zeros(problem.n_params)
-    offset[-1] = target_shift(problem)
-    solution = statistics.minimize(problem.penalty, params[:, 0] - offset)
-    if condition > _MAX_CONDITION:
-        error = _relative_rounding(scale @ np.abs(solution), statistics.loss(solution))
-        is_penalised = problem.penalty.l1.any() or problem.penalty.l2.any()
-        if error > _MAX_ROUNDING or not is_penalised:
-            factor = ridged_cholesky(scaled.gram).T * scale
-            sums = gram_of_preconditioned_rows(problem, factor)
-            statistics = _from_eigenvectors(sums, factor)
-            is_refined, passes = True, passes + 1
-            solution = statistics.minimize(problem.penalty, solution)
+    collected = _collect(problem, params)
+    statistics, passes = collected.statistics, collected.passes
+    solution = collected.solution
+    offset = _target_offset(problem)
     best = np.inf
     is_free = problem.penalty.is_smooth and not problem.penalty.l2.any()
     while True:
-        if is_free and condition > _MAX_CONDITION:
+        if is_free and not collected.is_conditioned:
             solution = _least_norm(problem.design, statistics.factor, solution)
         params, loss = (solution + offset)[:, None], statistics.loss(solution)
-        size = scale @ np.abs(solution)
-        if _relative_rounding(size, loss, is_refined=is_refined) <= _MAX_ROUNDING:
+        if collected.rounding(solution, loss) <= _MAX_ROUNDING:
             gradient = statistics.gradient(solution)[:, None]
             evaluation = problem.certify(params, loss, gradient)
         else:
@@ -213,6 +191,60 @@ def iterate_statistics(problem, params):
         best = evaluation.stop_value
         gradient = evaluation.smooth_gradient[:, 0]
         solution = statistics.refine(problem.penalty, solution, gradient)
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """Statistics of all rows, with what is known about their accuracy."""
+
+    statistics: SquaredStatistics
+    solution: np.ndarray
+    scale: np.ndarray
+    is_conditioned: bool
+    passes: float
+
+    def rounding(self, solution, loss):
+        """Relative error of the loss that rounding of the statistics may cause."""
+        size = self.scale @ np.abs(solution)
+        return _relative_rounding(size, loss, is_refined=self.passes > 1)
+
+
+def _collect(problem, params) -> _Collected:
+    """Sum the statistics, a second time where the first pass is not accurate."""
+    sums = gram_of_all_rows(problem)
+    problem.column_moments = column_moments(problem, sums.gram)
+    scale = np.sqrt(np.diagonal(sums.gram))
+    scale[scale == 0] = 1.0
+    scaled = GramSums(
+        sums.gram / scale / scale[:, None], sums.cross / scale, sums.square
+    )
+    factor, condition = _cholesky(scaled.gram)
+    is_conditioned = condition <= _MAX_CONDITION
+    if is_conditioned:
+        statistics = _from_cholesky(factor * scale, sums.cross, sums.square)
+    else:
+        statistics = _from_eigenvectors(scaled, np.diag(scale))
+    start = params[:, 0] - _target_offset(problem)
+    solution = statistics.minimize(problem.penalty, start)
+    collected = _Collected(statistics, solution, scale, is_conditioned, 1.0)
+    is_accurate = collected.rounding(solution, statistics.loss(solution)) <= (
+        _MAX_ROUNDING
+    )
+    is_penalised = problem.penalty.l1.any() or problem.penalty.l2.any()
+    if is_conditioned or (is_accurate and is_penalised):
+        return collected
+    factor = ridged_cholesky(scaled.gram).T * scale
+    sums = gram_of_preconditioned_rows(problem, factor)
+    statistics = _from_eigenvectors(sums, factor)
+    solution = statistics.minimize(problem.penalty, solution)
+    return _Collected(statistics, solution, scale, is_conditioned, 2.0)
+
+
+def _target_offset(problem):
+    """Params that predict the shift of the target."""
+    offset = np.zeros(problem.n_params)
+    offset[-1] = target_shift(problem)
+    return offset
 
 
 def iterate_sampled_statistics(problem, params, rng):

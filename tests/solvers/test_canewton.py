@@ -48,17 +48,14 @@ def violation(problem, evaluation, *, l1=0.0, l2=0.0, positive=False):
     """Judge in the user's coordinates by code that the solver does not share."""
     coef, intercept = problem.design.to_user(evaluation.params)
     X, y, weights = problem.design.X, problem.target, problem.sample_weight
-    if problem.criterion.needs_moments or positive:
-        dense = X.toarray() if sparse.issparse(X) else X
-        mu = problem.weights
-        gradient = dense.T @ (
-            mu[:, None] * problem.loss.derivative(y, dense @ coef + intercept)
+    if positive:
+        residual = problem.weights[:, None] * problem.loss.derivative(
+            y, X @ coef + intercept
         )
-        assert not positive or (coef >= 0).all()
-        excess = np.where(
-            coef == 0, np.maximum(-gradient - l1, 0), np.abs(gradient + l1)
-        )
-        return excess.max()
+        gradient = X.T @ residual
+        assert (coef >= 0).all()
+        excess = np.where(coef == 0, np.maximum(-gradient, 0), np.abs(gradient))
+        return max(excess.max(), abs(residual.sum()))
     strength = l1 + l2
     total = problem.total_weight
     return logistic_violation(
