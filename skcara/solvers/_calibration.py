@@ -20,17 +20,15 @@ caller corrects the gradient by a linear term instead.
 """
 
 import numpy as np
-from scipy import sparse
 
+from skcara.data import group_sums
 from skcara.solvers._quadratic import ScaledCholesky
 
 # Tiles per matched moment: factors deviate from one by 1/6 (one standard deviation).
 TILES_PER_MOMENT = 36
-_MAX_TILE_ROWS, _MAX_LOOPED_ROWS = 64, 8
+_MAX_TILE_ROWS = 64
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02
-_MAX_TILTING_STEPS = 30
-_MIN_SHARE = 1e-4
 # The second solve removes the rounding of the first one, and the effect of the ridge
 # with which linearly dependent moments are factorised.
 _REFINEMENTS = 2
@@ -61,50 +59,12 @@ def calibrate(rows, derivative, weights, moments):
     tile_rows = min(max(tile_rows, 1), _MAX_TILE_ROWS)
     edges = np.arange(0, n_rows, tile_rows)
     masses = np.add.reduceat(weights, edges)
-    sums = tile_sums(rows, derivative * weights[:, None], tile_rows)
-    tiles = np.column_stack([sums, masses])
+    sums = group_sums(rows, derivative * weights[:, None], tile_rows)
+    tiles = np.column_stack([sums.reshape(len(masses), -1), masses])
     factors = matching_factors(tiles, masses, np.append(moments, 1.0))
     if factors is None:
         return None
     return weights * np.repeat(factors, tile_rows)[:n_rows]
-
-
-def tile_sums(rows, derivative, tile_rows):
-    """Sum of derivative x row over consecutive tiles, (n_tiles, n_coords)."""
-    n_rows, n_params = rows.shape
-    n_outputs = derivative.shape[1]
-    n_tiles = -(-n_rows // tile_rows)
-    if sparse.issparse(rows):
-        indptr = np.append(np.arange(0, n_rows, tile_rows), n_rows)
-        sums = np.empty((n_tiles, n_params, n_outputs))
-        for output in range(n_outputs):
-            adder = sparse.csr_array(
-                (derivative[:, output], np.arange(n_rows), indptr),
-                shape=(n_tiles, n_rows),
-            )
-            sums[:, :, output] = (adder @ rows).toarray()
-        return sums.reshape(n_tiles, -1)
-    if tile_rows <= _MAX_LOOPED_ROWS:
-        return _looped_tile_sums(rows, derivative, tile_rows)
-    n_full = n_rows // tile_rows
-    full = n_full * tile_rows
-    stacked = rows[:full].reshape(n_full, tile_rows, n_params).transpose(0, 2, 1)
-    factors = derivative[:full].reshape(n_full, tile_rows, n_outputs)
-    sums = np.empty((n_tiles, n_params, n_outputs))
-    np.matmul(stacked, factors, out=sums[:n_full])
-    if full < n_rows:
-        sums[n_full] = rows[full:].T @ derivative[full:]
-    return sums.reshape(n_tiles, -1)
-
-
-def _looped_tile_sums(rows, derivative, tile_rows):
-    """Sum over small tiles, for which products of tiny matrices are too slow."""
-    n_tiles = -(-len(rows) // tile_rows)
-    sums = np.zeros((n_tiles, rows.shape[1], derivative.shape[1]))
-    for first in range(tile_rows):
-        part, factors = rows[first::tile_rows], derivative[first::tile_rows]
-        sums[: len(part)] += part[:, :, None] * factors[:, None, :]
-    return sums.reshape(n_tiles, -1)
 
 
 def matching_factors(tiles, masses, moments):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skcara.solvers._calibration import calibrate, matching_factors, tile_sums
+from skcara.solvers._calibration import calibrate, matching_factors
 
 
 def sample(n_rows, n_params, n_outputs, seed):
@@ -62,16 +62,3 @@ def test_factors_change_as_little_as_possible(global_random_seed):
     change = masses * (factors - 1)
     multiplier, *_ = np.linalg.lstsq(tiles, change, rcond=None)
     np.testing.assert_allclose(tiles @ multiplier, change, atol=1e-10)
-
-
-def test_tile_sums_agree_for_dense_and_sparse_rows():
-    rows, derivative, _, _ = sample(103, 4, 2, seed=0)
-    expected = np.array(
-        [
-            rows[start : start + 10].T @ derivative[start : start + 10]
-            for start in range(0, 103, 10)
-        ]
-    ).reshape(11, 8)
-    np.testing.assert_allclose(tile_sums(rows, derivative, 10), expected)
-    compressed = sparse.csr_array(rows)
-    np.testing.assert_allclose(tile_sums(compressed, derivative, 10), expected)
