@@ -25,6 +25,12 @@ def _distance(coef, gradient, l1, positive):
     return np.where(at_zero, np.maximum(excess, 0), distance)
 
 
+def soft_threshold(params, threshold, positive=False):
+    """Proximal map of ``threshold |params|``, on the positive half line if asked."""
+    shrunk = np.sign(params) * np.maximum(np.abs(params) - threshold, 0.0)
+    return np.maximum(shrunk, 0.0) if positive else shrunk
+
+
 def squared_objective(X, y, coef, intercept, l1=0.0, l2=0.0, sample_weight=None):
     residual = y - _dense(X) @ coef - intercept
     mu = _mu(len(y), sample_weight)

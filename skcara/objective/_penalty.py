@@ -34,19 +34,6 @@ class SeparablePenalty:
         """Penalty at feasible ``params``."""
         return float(np.sum(self.l1 * np.abs(params) + 0.5 * self.l2 * params**2))
 
-    def nonsmooth_value(self, params) -> float:
-        """L1 part of the penalty."""
-        return float(np.sum(self.l1 * np.abs(params)))
-
-    def prox(self, params, step):
-        r"""Proximal map of ``step`` times the L1 part and the constraint.
-
-        The L2 part is smooth and belongs to the gradient.
-        """
-        shrunk = np.abs(params) - step * self.l1
-        shrunk = np.sign(params) * np.maximum(shrunk, 0.0)
-        return np.where(self.positive, np.maximum(shrunk, 0.0), shrunk)
-
     def violation(self, params, smooth_gradient):
         """Distance of ``-smooth_gradient`` to the subdifferential, per coordinate.
 
@@ -59,11 +46,6 @@ class SeparablePenalty:
         )
         away = np.abs(smooth_gradient + np.sign(params) * self.l1)
         return np.where(params == 0, at_zero, away)
-
-    def restrict(self, block, n_outputs: int) -> "SeparablePenalty":
-        """Penalty of the flat coordinates ``block`` (row * n_outputs + output)."""
-        rows = np.asarray(block) // n_outputs
-        return SeparablePenalty(self.l1[rows], self.l2[rows], self.positive[rows])
 
     def scaled(self, scale) -> "SeparablePenalty":
         """Penalty for ``params = user_params * scale`` (one scale per row)."""
