@@ -154,7 +154,8 @@ def plot_ladders(path, name, results, gradient_seconds):
         axes.loglog(
             seconds,
             values,
-            marker="o" if is_ours else ".",
+            marker="o",
+            markersize=6 if is_ours else 4,
             linewidth=2.5 if is_ours else 1.2,
             color="black" if is_ours else None,
             label=rival,
