@@ -82,6 +82,20 @@ def test_dual_gap_bounds_the_suboptimality(bench, loss, l1, l2, global_random_se
         assert verdict.dual_gap >= verdict.objective - optimum - 1e-12
 
 
+@pytest.mark.parametrize("l1", [0.03, 10.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_dual_gap_bounds_the_suboptimality_at_zero(bench, loss, l1, global_random_seed):
+    """At zero the raw derivatives are not dual feasible: the judge must repair them.
+
+    With a small penalty they leave the box, with a large one the intercept is wrong.
+    """
+    problem = make(bench, loss, l1, 0.0, global_random_seed)
+    *_, optimum = bench["reference"].solve_reference(problem)
+    coef = np.zeros((problem.n_features, problem.n_outputs))
+    verdict = bench["judge"].Judge(problem).evaluate(coef, np.zeros(problem.n_outputs))
+    assert verdict.dual_gap >= verdict.objective - optimum - 1e-12
+
+
 def test_judge_reproduces_the_soft_threshold(bench):
     """Orthonormal columns: the lasso optimum is known in closed form."""
     rng = np.random.default_rng(0)
