@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from skcara._sklearn_compat import CallbackSupportMixin, Interval, StrOptions
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
 from skcara.data import one_blas_thread
+from skcara.estimators._validation import bad_values_explained
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
 from skcara.solvers import (
@@ -110,7 +111,7 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
         result : SolverResult
         """
         parameters = {name: getattr(self, name) for name in SOLVER_PARAMETERS}
-        with one_blas_thread():
+        with one_blas_thread(), bad_values_explained(problem.design.X, self):
             problem, rounds = start_rounds(
                 self.solver_,
                 problem,

@@ -12,7 +12,11 @@ from skcara.data import Design
 from skcara.estimators._base import BaseCaLinearModel
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._progress import FitObserver
-from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.estimators._validation import (
+    check_sample_weight,
+    check_training_data,
+    encode_labels,
+)
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
 
 
@@ -169,9 +173,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         self.solver_ = self._resolve_solver()
         fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype="numeric", multi_output=True
-        )
+        X, y = check_training_data(self, X, y)
         y = column_or_1d(y, warn=True)
         classes, codes = encode_labels(y)
         sample_weight = check_sample_weight(sample_weight, X.shape[0])

@@ -10,7 +10,7 @@ from skcara._sklearn_compat import fit_context
 from skcara.data import Design
 from skcara.estimators._base import BaseCaLinearModel
 from skcara.estimators._progress import FitObserver
-from skcara.estimators._validation import check_sample_weight
+from skcara.estimators._validation import check_sample_weight, check_training_data
 from skcara.objective import Problem, SquaredLoss
 
 
@@ -46,15 +46,7 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         """
         self.solver_ = self._resolve_solver()
         fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype="numeric",
-            multi_output=True,
-            y_numeric=True,
-        )
+        X, y = check_training_data(self, X, y, y_numeric=True)
         sample_weight = check_sample_weight(sample_weight, X.shape[0])
         targets = (y if y.ndim == 2 else y[:, None]).T
         design = Design(X, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)

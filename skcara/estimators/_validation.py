@@ -1,11 +1,60 @@
 """Checks at the border: what passes here is trusted by all the layers below."""
 
+from contextlib import contextmanager
+
 import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
+# Up to this many entries X is searched for NaN and infinity before the fit. A larger
+# one is not read for this alone: no such entry can hide from the first gradient.
+_MAX_CHECKED_ENTRIES = 1 << 20
+
+
+def check_training_data(estimator, X, y, **options):
+    """Return ``X`` as array or CSR matrix of any numeric type, and ``y`` as array."""
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        accept_sparse="csr",
+        dtype="numeric",
+        multi_output=True,
+        ensure_all_finite=False,
+        **options,
+    )
+    if _is_checked_before(X):
+        _assert_finite(X, estimator)
+    return X, y
+
+
+@contextmanager
+def bad_values_explained(X, estimator):
+    """Turn a failure caused by NaN or infinity in ``X`` into an error that says so.
+
+    An objective that is not finite is an error in itself, so that warnings on the way
+    to it would only be noise.
+    """
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            yield
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        _assert_finite(X, estimator)
+        raise
+
+
+def _is_checked_before(X):
+    return sparse.issparse(X) or X.size <= _MAX_CHECKED_ENTRIES
+
+
+def _assert_finite(X, estimator):
+    values = X.data if sparse.issparse(X) else X
+    name = type(estimator).__name__
+    assert_all_finite(values, estimator_name=name, input_name="X")
 
 
 def check_sample_weight(sample_weight, n_rows: int):

@@ -21,7 +21,7 @@ result has full accuracy however ill-conditioned ``H`` is for coordinate descent
 """
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import lapack
 
 _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
@@ -193,7 +193,8 @@ class ScaledCholesky:
     def solve(self, right_side):
         """Solution of the linear system."""
         scaled = right_side * self._scale
-        return cho_solve((self._factor, True), scaled, check_finite=False) * self._scale
+        solution, _ = lapack.dpotrs(self._factor, scaled, lower=1)
+        return solution * self._scale
 
 
 def ridged_cholesky(scaled):

@@ -105,12 +105,22 @@ def run_rounds(
     observer : callable, optional
         Called with the history record and the evaluation of each round; a true
         return value stops the run.
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective is not finite at the starting point.
     """
     started = time.perf_counter()
     records, best, measure = [], None, None
     status = Status.STALLED
     for index, current in enumerate(rounds):
         evaluation = current.evaluation
+        if index == 0 and not np.isfinite(evaluation.objective):
+            raise FloatingPointError(
+                "The objective is not finite at the first point: X or y contain values "
+                "that are too large. Scale them."
+            )
         measure = current.measure if current.measure is not None else measure
         record = np.array(
             (

@@ -262,3 +262,22 @@ def test_no_warnings_on_ordinary_data():
         warnings.simplefilter("error")
         for model in ESTIMATORS:
             clone(model).fit(*data_for(model))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("model", ESTIMATORS, ids=str)
+@pytest.mark.parametrize("row", [0, 123_457], ids=["sampled", "not-sampled"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_values_cannot_hide_in_large_data(bad, row, model, solver):
+    """Large data are not read in advance for this; the first gradient tells."""
+    X, y = data_for(model, n_rows=200_000)
+    X[row, 3] = bad
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
+        clone(model).set_params(solver=solver).fit(X, y)
+
+
+def test_values_too_large_to_square_are_an_error():
+    X, y = regression()
+    with pytest.raises(FloatingPointError, match="too large"):
+        CaLeastSquares(solver="cagd").fit(X, 1e200 * y)
