@@ -34,6 +34,8 @@ QUICK_RULES = (
     "VB_GSD_Hb", "Sort_GSQ_Hb",
 )  # fmt: skip
 ROUNDS = 20
+DRAW_RULES = ("Sort_GSQ_Hb", "Sort_GS_Hb", "VB_GS_Hb", "VB_GSD_Hb", "VB_IHT_Hb")
+DRAWS = range(1, 9)
 
 
 def optimal_value(X, y):
@@ -75,6 +77,36 @@ def run_rule(X, y, rule, block_size, optimum):
         }
         for entry in estimator.history_
     ]
+
+
+def spread_over_draws(shape, block_size):
+    """Gap at the start and after the last round on other draws of the data."""
+    rows = []
+    for seed in DRAWS:
+        X, y = sparse_least_squares(*shape, seed=seed)
+        optimum = optimal_value(X, y)
+        for rule in DRAW_RULES:
+            history = run_rule(X, y, rule, block_size, optimum)
+            rows.append(
+                {
+                    "seed": seed,
+                    "rule": history[-1]["rule"],
+                    "start": history[0]["gap"],
+                    "gap": history[-1]["gap"],
+                }
+            )
+    return rows
+
+
+def draw_lines(rows):
+    """Markdown lines: smallest and largest gap over the draws."""
+    lines = []
+    for rule in dict.fromkeys(row["rule"] for row in rows):
+        gaps = [row["gap"] for row in rows if row["rule"] == rule]
+        lines.append([rule, f"{min(gaps):.3g}", f"{max(gaps):.3g}"])
+    starts = [row["start"] for row in rows]
+    lines.append(["(start)", f"{min(starts):.3g}", f"{max(starts):.3g}"])
+    return markdown_table(["rule, s = 5", "smallest gap", "largest gap"], lines)
 
 
 def last_gaps(rows):
@@ -135,6 +167,8 @@ def main():
                 rows += run_rule(X, y, rule, size, optimum)
                 print(rule, size, f"{rows[-1]['gap']:.3g}", flush=True)
             write_csv(arguments.output / "experiment_4.csv", rows)
+        draws = spread_over_draws(shape, block_sizes[0])
+    write_csv(arguments.output / "experiment_4_draws.csv", draws)
     for suffix in ("Lb", "Hb"):
         path = arguments.output / f"experiment_4_{suffix}.png"
         draw(rows, block_sizes, f"_{suffix}_", path)
@@ -147,6 +181,10 @@ def main():
             f"{ROUNDS} rounds (seconds of the fit):",
             "",
             *table(rows, block_sizes),
+            "",
+            f"Over {len(DRAWS)} draws of the data:",
+            "",
+            *draw_lines(draws),
         ],
     )
 
