@@ -13,8 +13,10 @@ from skcara.data import Design
 from skcara.objective import KKTViolation, Problem, SeparablePenalty
 from skcara.solvers._rounds import Round, run_rounds
 
-# Columns from which working sets pay, and the size of the first one.
-_MIN_FEATURES = 200
+# Columns from which working sets pay, and the size of the first one. With many rows per
+# column a copy of columns costs more than the Gram matrix of all, unless that is huge.
+_MIN_FEATURES, _HUGE_FEATURES = 200, 1000
+_MAX_ROWS_PER_FEATURE = 30
 _FIRST_SIZE = 64
 # How well a restricted problem is solved, relative to the violation on all columns.
 _ACCURACY = 1e-2
@@ -25,7 +27,10 @@ _NOISE, _MAX_STALLED_ROUNDS = 1e-14, 3
 def has_many_columns(problem) -> bool:
     """Whether the penalty makes most of the many coefficients zero."""
     n_features = problem.design.n_features
-    return n_features > _MIN_FEATURES and bool(problem.penalty.l1[:n_features].all())
+    is_wide = problem.n_rows <= _MAX_ROWS_PER_FEATURE * n_features
+    if n_features <= (_MIN_FEATURES if is_wide else _HUGE_FEATURES):
+        return False
+    return bool(problem.penalty.l1[:n_features].all())
 
 
 def iterate_working_sets(problem, params, solve):
