@@ -48,6 +48,8 @@ from skcara.solvers._working_set import has_many_columns, iterate_working_sets
 
 # Up to this many entries of X a copy costs less than anything else.
 _SMALL_ENTRIES = 2**20
+# Largest Hessian or Gram matrix.
+_MAX_MATRIX_BYTES = 2**32
 # Smallest number of rows per coordinate for which a sample is worth its trouble.
 _TALL_ROWS_PER_COORD = 500
 # The predicted decrease must shrink at least this fast from round to round.
@@ -92,6 +94,7 @@ def _is_tall(problem):
 
 def _iterate_on_columns(problem, params, options, rng):
     """Yield rounds on all columns: statistics, few rows, all rows, or measures."""
+    _check_matrix_size(problem)
     is_squared = isinstance(problem.loss, SquaredLoss)
     is_tall = _is_tall(problem)
     if is_squared and options.recombination in ("auto", None):
@@ -108,6 +111,15 @@ def _iterate_on_columns(problem, params, options, rng):
     else:
         source = _make_source(problem, options.recombination, rng)
         yield from _iterate_measures(problem, params, source)
+
+
+def _check_matrix_size(problem):
+    if 8 * problem.n_coords**2 > _MAX_MATRIX_BYTES:
+        raise ValueError(
+            f"solver='canewton' would need a matrix of {problem.n_coords} x "
+            f"{problem.n_coords} numbers: this problem is too wide for it. Choose "
+            "solver='cabcd', a stronger L1 penalty, or an estimator for wide data."
+        )
 
 
 def _make_source(problem, recombination, rng):

@@ -39,17 +39,23 @@ def _sample_moments(problem):
     """
     design = problem.design
     stride = -(-design.n_rows // _SAMPLE_ROWS)
-    rows = design.X[::stride]
-    rows = rows.toarray() if design.is_sparse else rows
-    rows = rows.astype(np.float64, copy=False)
+    rows = design.X[::stride].astype(np.float64, copy=False)
     weights = problem.sample_weight
     weights = None if weights is None else weights[::stride]
-    if weights is not None and not weights.any():
-        weights = None
-    mean = np.average(rows, axis=0, weights=weights)
-    origin = mean if _can_shift(problem) else 0.0
-    spread = np.sqrt(np.average((rows - origin) ** 2, axis=0, weights=weights))
+    if weights is None or not weights.any():
+        weights = np.ones(rows.shape[0])
+    shares = weights / weights.sum()
+    mean = shares @ rows
+    if design.is_sparse:
+        square = shares @ rows.power(2)
+        largest = abs(rows).max(axis=0).toarray().ravel()
+    else:
+        square = shares @ np.square(rows - mean if _can_shift(problem) else rows)
+        largest = np.abs(rows).max(axis=0)
     # A column that is constant on the sample gives no scale; what is left of it is the
-    # rounding of a sum over the rows.
-    informative = spread > len(rows) * np.finfo(float).eps * np.abs(rows).max(axis=0)
+    # rounding of a sum over the rows. Its value, exactly, makes it a column of zeros.
+    spread = np.sqrt(square)
+    informative = spread > rows.shape[0] * np.finfo(float).eps * largest
+    if not design.is_sparse:
+        mean = np.where(informative, mean, rows[0])
     return mean, np.where(informative, spread, 1.0)

@@ -6,6 +6,7 @@ from certificates import lasso_dual_gap, logistic_violation
 from scipy import sparse
 from solvers.tall_problems import gaussian, labels, make_problem
 
+from skcara import CaLogisticRegression
 from skcara.solvers import Round, Status, run_rounds
 from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
 from skcara.solvers._coordinates import standardised
@@ -78,3 +79,11 @@ def test_useless_inner_solver_ends_the_rounds():
     result = run_rounds(rounds, tol=1e-8, max_iter=50)
     assert result.status is Status.STALLED
     assert result.n_rounds <= 5
+
+
+def test_problems_too_wide_for_a_matrix_are_refused_in_words():
+    X = sparse.csr_array(
+        (np.ones(40), (np.arange(40), np.arange(40) * 600)), shape=(40, 24_000)
+    )
+    with pytest.raises(ValueError, match=r"24001 x 24001 numbers.*too wide"):
+        CaLogisticRegression().fit(X, np.arange(40) % 2)
