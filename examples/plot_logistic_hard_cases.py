@@ -94,7 +94,7 @@ plt.show()
 # Where do the rare rows go?
 # --------------------------
 # A random sample of the same size would contain a handful of the ones. The measure
-# keeps what carries the gradient. (At the default ``tol`` the start is good enough here,
+# keeps what carries the gradient. (At the default ``tol`` the start is good enough,
 # and no measure is built.)
 
 rows, y = cases["rare, shuffled"]
