@@ -1,29 +1,22 @@
 """Baselines and data of the article's experiments keep their promises."""
 
 import csv
-import importlib
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from example_modules import EXAMPLES, imported
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples" / "article"
+FOLDER = EXAMPLES / "article"
 NAMES = ("baselines", "datasets")
 
 
 @pytest.fixture(scope="module")
 def article():
-    """Modules of the article folder, without shadowing modules of the tests."""
-    shadowed = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
-    sys.path.insert(0, str(FOLDER))
-    modules = {name: importlib.import_module(name) for name in NAMES}
-    yield modules
-    sys.path.remove(str(FOLDER))
-    for name in NAMES:
-        del sys.modules[name]
-    sys.modules.update(shadowed)
+    """Modules of the article folder."""
+    with imported(FOLDER, NAMES) as modules:
+        yield modules
 
 
 def make_objective(article, seed, loss="squared", l1=0.05, n_rows=400, n_features=6):

@@ -1,29 +1,22 @@
 """The benchmarks' judge, reference optima and adapters keep their promises."""
 
-import importlib
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from example_modules import EXAMPLES, imported
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples" / "benchmarks"
+FOLDER = EXAMPLES / "benchmarks"
 NAMES = ("problems", "judge", "reference", "adapters")
 
 
 @pytest.fixture(scope="module")
 def bench():
-    """Modules of the benchmark folder, without shadowing modules of the tests."""
-    shadowed = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
-    sys.path.insert(0, str(FOLDER))
-    modules = {name: importlib.import_module(name) for name in NAMES}
-    yield modules
-    sys.path.remove(str(FOLDER))
-    for name in NAMES:
-        del sys.modules[name]
-    sys.modules.update(shadowed)
+    """Modules of the benchmark folder."""
+    with imported(FOLDER, NAMES) as modules:
+        yield modules
 
 
 PENALTIES = [(0.0, 0.02), (0.03, 0.0), (0.02, 0.01)]

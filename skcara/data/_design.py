@@ -165,8 +165,7 @@ class Design:
         if self._explicit:
             intercept = params[-1] if self.fit_intercept else 0.0
             return params[: self.n_features], intercept
-        coef, intercept = self.to_user(params)
-        return coef, intercept
+        return self.to_user(params)
 
     def correct_sums(self, sums, masses):
         r"""Turn sums over rows given by :meth:`chunk` into standardised coordinates.

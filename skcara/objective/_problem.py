@@ -11,7 +11,7 @@ r"""The full-data objective, evaluated in one pass.
 needs of the full data comes out of :meth:`Problem.evaluate`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -264,9 +264,7 @@ class Problem:
             is_separated=is_separated,
         )
         stop_value, dual_gap = self.criterion.measure(self, evaluation)
-        object.__setattr__(evaluation, "stop_value", stop_value)
-        object.__setattr__(evaluation, "dual_gap", dual_gap)
-        return evaluation
+        return replace(evaluation, stop_value=stop_value, dual_gap=dual_gap)
 
     def _user_optimality(self, params, smooth_gradient):
         coef, intercept = self.design.to_user(params)

@@ -1,7 +1,5 @@
 """Every solver reaches the optimum of scikit-learn's objective, certified."""
 
-import warnings
-
 import numpy as np
 import pytest
 from certificates import (
@@ -13,7 +11,6 @@ from certificates import (
 )
 from problems import ADVERSARIES, adversarial, classification, regression
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, LogisticRegression
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
@@ -144,20 +141,11 @@ def test_lasso_on_hard_data(solver, kind):
 def test_logistic_on_hard_data(solver, kind):
     X, y = adversarial(kind, *classification(n_rows=3000))
     model = CaLogisticRegression(solver=solver, max_iter=5000)
-    if kind in ("scaled", "offset") and solver in ("cagd", "cabcd"):
-        # Gradient steps in the user's coordinates may need more than max_iter rounds
-        # here; what counts is that the estimator says so.
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", ConvergenceWarning)
-            model.fit(X, y)
-        converged = not caught
-    else:
-        model.fit(X, y)
-        converged = True
+    model.fit(X, y)
     violation = logistic_violation(X, y, model.coef_, model.intercept_, 1.0)
     # An offset of 1e4 enters the gradient twice: 1e4 * 1e4 * eps is 2e-8.
     assert model.optimality_ == pytest.approx(violation, rel=1e-4, abs=1e-7)
-    assert (violation <= 1e-4) == converged
+    assert violation <= 1e-4
 
 
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
