@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Design, group_sums
+from skcara.data import Design, group_sums, predictions
 from skcara.objective._criteria import ColumnMoments, Criterion
 from skcara.objective._losses import Loss
 from skcara.objective._penalty import SeparablePenalty
@@ -204,7 +204,7 @@ class Problem:
             stop = start + rows.shape[0]
             weights = self.sample_weight
             weights = None if weights is None else weights[start:stop]
-            prediction = _product(rows, coef)
+            prediction = predictions(rows, coef)
             prediction += intercept
             total, derivative = self.loss.weighted_sum(
                 self.target[start:stop], prediction, weights
@@ -284,13 +284,6 @@ class Problem:
         if self.sample_weight is None:
             return np.diff(offsets) / self.n_rows
         return np.add.reduceat(self.sample_weight, offsets[:-1]) / self.total_weight
-
-
-def _product(rows, coef):
-    if sparse.issparse(rows):
-        return rows @ coef
-    # Outputs one after the other in memory, as the losses like it best.
-    return (coef.T @ rows.T).T
 
 
 def _count_wrong(derivative, weights):

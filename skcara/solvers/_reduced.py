@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skcara.data import predictions
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
@@ -91,7 +92,7 @@ class ReducedProblem:
     def evaluate(self, params) -> ReducedPoint:
         """Objective and smooth gradient at flat ``params``."""
         shaped = params.reshape(self.shape)
-        prediction = self.rows @ shaped
+        prediction = predictions(self.rows, shaped)
         loss, derivative = self.loss.weighted_sum(
             self.target, prediction.copy(), self.weights
         )
