@@ -87,6 +87,11 @@ class Design:
         self._explicit = bool(
             (np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any()
         )
+        #: Coordinates that :meth:`chunk` leaves to its caller.
+        self.chunk_shift, self.chunk_scale = self.shift, self.scale
+        if self._explicit:
+            self.chunk_shift = np.zeros(self.n_features)
+            self.chunk_scale = np.ones(self.n_features)
 
     def standardized(self, shift=None, scale=None) -> "Design":
         """Return the same rows in the coordinates given by ``shift`` and ``scale``."""
@@ -108,10 +113,13 @@ class Design:
         coef : ndarray of shape (n_features, n_outputs)
         intercept : ndarray of shape (n_outputs,)
         """
-        coef = params[: self.n_features] / self.scale[:, None]
+        return self._undo(params, self.shift, self.scale)
+
+    def _undo(self, params, shift, scale):
+        coef = params[: self.n_features] / scale[:, None]
         if not self.fit_intercept:
             return coef, np.zeros(params.shape[1])
-        return coef, params[-1] - self.shift @ coef
+        return coef, params[-1] - shift @ coef
 
     def from_user(self, coef, intercept):
         """Inverse of :meth:`to_user`."""
@@ -134,8 +142,9 @@ class Design:
     def chunk(self, start: int, stop: int, *, explicit: bool = False):
         """Rows ``start:stop`` in float64; standardised if ``explicit``.
 
-        Without ``explicit`` the rows are those of ``X`` and the caller accounts for
-        shift and scale by :meth:`effective_params` and :meth:`correct_sums`.
+        Without ``explicit`` the caller accounts for what is left of shift and scale,
+        ``chunk_shift`` and ``chunk_scale``, by :meth:`effective_params` and
+        :meth:`correct_sums`.
         """
         if self.is_sparse:
             rows = self._sparse_chunk(start, stop)
@@ -162,10 +171,7 @@ class Design:
 
     def effective_params(self, params):
         """Coefficients and intercept to apply to the rows given by :meth:`chunk`."""
-        if self._explicit:
-            intercept = params[-1] if self.fit_intercept else 0.0
-            return params[: self.n_features], intercept
-        return self.to_user(params)
+        return self._undo(params, self.chunk_shift, self.chunk_scale)
 
     def correct_sums(self, sums, masses):
         r"""Turn sums over rows given by :meth:`chunk` into standardised coordinates.
@@ -181,10 +187,9 @@ class Design:
         -------
         sums : ndarray of shape (..., n_params, n_outputs)
         """
-        if not self._explicit:
-            if self.shift.any():
-                sums -= self.shift[:, None] * masses[..., None, :]
-            sums /= self.scale[:, None]
+        if self.chunk_shift.any():
+            sums -= self.chunk_shift[:, None] * masses[..., None, :]
+        sums /= self.chunk_scale[:, None]
         if not self.fit_intercept:
             return sums
         return np.concatenate([sums, masses[..., None, :]], axis=-2)

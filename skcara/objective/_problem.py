@@ -153,22 +153,21 @@ class Problem:
     @cached_property
     def target_moments(self):
         """Weighted mean and variance of the target, and its mean square."""
-        mean = self._target_average(lambda target: target)
-        mean_square = self._target_average(np.square)
-        # Not mean_square - mean**2, which cancels.
-        variance = self._target_average(lambda target: np.square(target - mean))
-        return mean, variance, mean_square
-
-    def _target_average(self, function):
-        """Weighted mean of a function of the target, a chunk of rows at a time."""
-        total = 0.0
+        target, weights = self.target, self.sample_weight
+        if weights is None:
+            total, total_square = target.sum(), target @ target
+        else:
+            total = weights @ target
+            total_square = np.einsum("i,i,i->", weights, target, target)
+        mean, variance = total / self.total_weight, 0.0
+        # Not mean_square - mean**2, which cancels; a chunk of rows at a time.
         for start in range(0, self.n_rows, self.design.chunk_rows):
-            chunk = slice(start, start + self.design.chunk_rows)
-            values = function(self.target[chunk])
-            if self.sample_weight is not None:
-                values = values * self.sample_weight[chunk]
-            total += float(values.sum())
-        return total / self.total_weight
+            part = slice(start, start + self.design.chunk_rows)
+            deviation = target[part] - mean
+            weighted = deviation if weights is None else deviation * weights[part]
+            variance += deviation @ weighted
+        total_weight = self.total_weight
+        return float(mean), variance / total_weight, total_square / total_weight
 
     def rows(self, indices):
         """Dense rows in the solver's coordinates, targets and weights ``mu``."""

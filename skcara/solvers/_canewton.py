@@ -39,11 +39,7 @@ from skcara.solvers._sources import (
     RecombinedGroups,
     Reduction,
 )
-from skcara.solvers._statistics import (
-    has_cheap_gram,
-    iterate_sampled_statistics,
-    iterate_statistics,
-)
+from skcara.solvers._squared import iterate_squared
 from skcara.solvers._working_set import has_many_columns, iterate_working_sets
 
 # Up to this many entries of X a copy costs less than anything else.
@@ -98,10 +94,7 @@ def _iterate_on_columns(problem, params, options, rng):
     is_squared = isinstance(problem.loss, SquaredLoss)
     is_tall = _is_tall(problem)
     if is_squared and options.recombination in ("auto", None):
-        if is_tall and not has_cheap_gram(problem):
-            yield from iterate_sampled_statistics(problem, params, rng)
-        else:
-            yield from iterate_statistics(problem, params)
+        yield from iterate_squared(problem, params, rng, is_tall=is_tall)
     elif problem.n_rows * problem.n_params <= _SMALL_ENTRIES:
         yield from _iterate_measures(problem, params, AllRows(problem))
     elif options.recombination is None or not is_tall:

@@ -3,7 +3,7 @@ r"""Gram matrix, cross moments and mean square of a squared-loss problem.
 All sums are weighted means over the rows in standardised coordinates, intercept column
 included. The rows themselves are read as they are: shift and scale are applied to the
 sums (a rank-two correction), unless a column is so far from zero that the correction
-would cancel its digits.
+would cancel its digits; then the rows of a chunk are shifted first.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
+from skcara.data import predictions
 from skcara.objective import ColumnMoments
 
 # The correction for the shift loses the square of this factor in accuracy.
-_MAX_IMPLICIT_SHIFT = 30.0
+_MAX_IMPLICIT_SHIFT = {np.float64: 30.0, np.float32: 0.5}
 # Rows of a sample taken at a time.
 _TAKEN_ENTRIES = 2**18
 # One of so many parts of a sample is searched for columns that few rows carry.
@@ -30,9 +31,9 @@ class GramSums:
     ----------
     gram : ndarray of shape (n_params, n_params)
     cross : ndarray of shape (n_params,)
-        With the shifted target.
+        With the residual of the target at some anchor.
     square : float
-        Of the shifted target.
+        Of that residual.
     """
 
     gram: np.ndarray
@@ -40,43 +41,62 @@ class GramSums:
     square: float
 
 
-def target_shift(problem):
-    """Return a number near the targets, so that their squares do not cancel."""
-    return float(problem.target[0]) if problem.design.fit_intercept else 0.0
+def level(problem):
+    """Params that predict a number near the targets, and nothing else."""
+    params = np.zeros(problem.n_params)
+    if problem.design.fit_intercept:
+        params[-1] = problem.target[0]
+    return params
 
 
-def gram_of_all_rows(problem) -> GramSums:
-    """Sum over all rows, in one pass."""
+def gram_of_all_rows(problem, anchor, dtype=np.float64) -> GramSums:
+    """Sum over all rows, in one pass.
+
+    Parameters
+    ----------
+    problem : Problem
+    anchor : ndarray of shape (n_params,)
+        Predicts what is subtracted from the target. The closer to the solution, the
+        less the accuracy of the Gram matrix matters.
+    dtype : numpy dtype
+        Precision of the Gram matrix; float32 halves its cost. All other sums are
+        in double precision.
+    """
     design = problem.design
-    is_explicit = bool(
-        (np.abs(design.shift) > _MAX_IMPLICIT_SHIFT * design.scale).any()
-    )
-    shift = target_shift(problem)
+    shift, scale = design.chunk_shift, design.chunk_scale
+    is_centred = bool((np.abs(shift) > _MAX_IMPLICIT_SHIFT[dtype] * scale).any())
+    # As many rows as a chunk: NumPy is slow at adding a short row to each of many.
+    shift_rows = np.tile(shift, (design.chunk_rows, 1)) if is_centred else None
+    coef, intercept = design.effective_params(anchor[:, None])
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
-        target = problem.target[part] - shift
-        roots = np.ones(len(target))
+        residual = problem.target[part] - intercept
+        if coef.any():
+            residual -= predictions(rows, coef)[:, 0]
+        if is_centred:
+            rows = rows - shift_rows[: len(rows)]
+        roots = np.ones(len(residual))
         if problem.sample_weight is not None:
             roots = np.sqrt(problem.sample_weight[part])
-            rows, target = _scale_rows(rows, roots), target * roots
-        sums = _product(rows.T, np.column_stack([target, roots]))
-        return [_product(rows.T, rows), sums, roots @ target, target @ target]
+            rows, residual = _scale_rows(rows, roots), residual * roots
+        sums = _product(rows.T, np.column_stack([residual, roots]))
+        return [_gram(rows, dtype), sums, roots @ residual, residual @ residual]
 
-    gram, sums, mass, square = design.map_reduce(visit, explicit=is_explicit)
+    gram, sums, mass, square = design.map_reduce(visit)
     total = problem.total_weight
-    if not is_explicit:
-        gram, sums = _standardise(design, gram, sums, mass, total)
+    if not is_centred and shift.any():
+        gram, sums = _centre(shift, gram, sums, mass, total)
+    gram, sums = gram / scale / scale[:, None], sums / scale[:, None]
     if design.fit_intercept:
         gram = np.block([[gram, sums[:, 1:]], [sums[:, 1:].T, total]])
         sums = np.vstack([sums, [[mass, total]]])
     return GramSums(gram / total, sums[:, 0] / total, square / total)
 
 
-def gram_of_preconditioned_rows(problem, factor) -> GramSums:
+def gram_of_preconditioned_rows(problem, factor, anchor) -> GramSums:
     """Sum over all rows multiplied by the inverse of a triangular ``factor``."""
     design, weights = problem.design, problem.weights
-    shift = target_shift(problem)
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
@@ -84,11 +104,11 @@ def gram_of_preconditioned_rows(problem, factor) -> GramSums:
         if design.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
         roots = np.sqrt(weights[part])
-        target = (problem.target[part] - shift) * roots
+        residual = (problem.target[part] - rows @ anchor) * roots
         rows = linalg.solve_triangular(
             factor, (rows * roots[:, None]).T, trans="T", check_finite=False
         )
-        return [rows @ rows.T, rows @ target, target @ target]
+        return [rows @ rows.T, rows @ residual, residual @ residual]
 
     return GramSums(*design.map_reduce(visit, explicit=True))
 
@@ -106,11 +126,12 @@ def gram_of_sample(problem, indices, weights, dtype=np.float64):
     Returns
     -------
     sums : GramSums
-    effective_rows : ndarray of shape (n_params,)
-        Square of the sum of the squares of a column over the sum of their squares,
-        estimated from a part of the sample.
+    effective_rows : ndarray of shape (n_features,)
+        Square of the sum of the squares of a centred column over the sum of their
+        squares, estimated from a part of the sample.
     """
-    n_params, shift = problem.n_params, target_shift(problem)
+    n_params, n_features = problem.n_params, problem.design.n_features
+    intercept = level(problem)[-1]
     gram, cross, square = np.zeros((n_params, n_params)), np.zeros(n_params), 0.0
     second, fourth = np.zeros(n_params), np.zeros(n_params)
     step = max(_TAKEN_ENTRIES // n_params, 1)
@@ -119,19 +140,22 @@ def gram_of_sample(problem, indices, weights, dtype=np.float64):
         roots = np.sqrt(weights[part])
         rows = problem.design.take(indices[part])
         rows *= roots[:, None]
-        target = (problem.target[indices[part]] - shift) * roots
+        target = (problem.target[indices[part]] - intercept) * roots
         cross += rows.T @ target
         square += target @ target
-        products = rows.astype(dtype, copy=False)
-        gram += products.T @ products
+        gram += _gram(rows, dtype)
         if count % _CHECKED_PARTS == 0:
+            # A shift must not pass for a value that all rows carry, nor its rounding.
+            mean = rows.mean(axis=0)
+            rows -= mean
+            rows[np.abs(rows) <= len(rows) * _EPS * np.abs(mean)] = 0.0
             np.square(rows, out=rows)
             second += rows.sum(axis=0)
             fourth += np.einsum("ij,ij->j", rows, rows)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effective_rows = np.where(fourth > 0, second**2 / fourth, 0.0)
-    share = min(_CHECKED_PARTS, count + 1)
-    return GramSums(gram, cross, float(square)), share * effective_rows
+    effective_rows = np.zeros(n_params)
+    np.divide(second**2, fourth, out=effective_rows, where=fourth > 0)
+    effective_rows *= min(_CHECKED_PARTS, count + 1)
+    return GramSums(gram, cross, float(square)), effective_rows[:n_features]
 
 
 def column_moments(problem, gram) -> ColumnMoments:
@@ -147,19 +171,25 @@ def column_moments(problem, gram) -> ColumnMoments:
     return ColumnMoments(design.shift + offset, variance)
 
 
-def _standardise(design, gram, sums, mass, total):
-    shift, scale = design.shift, design.scale
+def _centre(shift, gram, sums, mass, total):
+    """Sums over rows minus ``shift``, from the sums over the rows as they are."""
     column_sums = sums[:, 1]
     gram = gram - np.outer(shift, column_sums) - np.outer(column_sums, shift)
     gram += total * np.outer(shift, shift)
-    sums = (sums - np.outer(shift, [mass, total])) / scale[:, None]
-    return gram / scale / scale[:, None], sums
+    return gram, sums - np.outer(shift, [mass, total])
 
 
 def _scale_rows(rows, factors):
     if sparse.issparse(rows):
         return sparse.csr_array(sparse.diags_array(factors) @ rows)
     return rows * factors[:, None]
+
+
+def _gram(rows, dtype):
+    """Gram matrix, infinite where values are beyond the range of the precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = rows.astype(dtype, copy=False)
+        return _product(rows.T, rows).astype(np.float64, copy=False)
 
 
 def _product(left, right):

@@ -17,7 +17,8 @@ from skcara.solvers._reduced import loss_hessian
 from skcara.solvers._rounds import Round
 
 _SUFFICIENT_DECREASE = 1e-4
-_MAX_HALVINGS = 40
+# An approximate Hessian that needs more than a few halvings is not worth more passes.
+_MAX_HALVINGS = {"exact": 40, "approximate": 3}
 # Relative decrease of the objective that is worth no more passes, to estimate how many
 # are left; and the one that is rounding.
 _GOAL, _NOISE = 1e-11, 1e-14
@@ -57,7 +58,8 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
             model = None
             continue
         noise = _NOISE * abs(anchor.objective)
-        for share, trial in _trials(problem, anchor, candidate):
+        halvings = _MAX_HALVINGS["exact" if is_exact else "approximate"]
+        for share, trial in _trials(problem, anchor, candidate, halvings):
             passes += 1
             yield Round(trial, passes, n_recombinations, inner_steps=1)
             required = 2 * _SUFFICIENT_DECREASE * share * predicted
@@ -81,10 +83,10 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
         model = None if is_stalled else model.secant(step, change)
 
 
-def _trials(problem, anchor, candidate):
+def _trials(problem, anchor, candidate, max_halvings):
     """Evaluate the candidate, then points ever closer to the anchor."""
     move = candidate.reshape(anchor.params.shape) - anchor.params
-    for halvings in range(_MAX_HALVINGS):
+    for halvings in range(max_halvings):
         share = 0.5**halvings
         yield share, problem.evaluate(anchor.params + share * move)
 
