@@ -159,16 +159,19 @@ class MultinomialLoss:
 
     def weighted_sum(self, target, prediction, weights):
         """Weighted sum of the losses and the weighted derivatives."""
-        # One class after the other: NumPy is slow at reductions over a short last axis.
-        scores = prediction.T
-        chosen = (target, np.arange(len(target)))
+        # One class after the other: NumPy is slow at reductions over a short last axis,
+        # and at indexing with more than one array.
+        scores = np.ascontiguousarray(prediction.T)
+        flat, n_rows = scores.reshape(-1), len(target)
+        chosen = np.multiply(target, n_rows, dtype=np.intp)
+        chosen += np.arange(n_rows)
         scores -= scores.max(axis=0)
-        loss = -scores[chosen]
+        loss = -flat[chosen]
         np.exp(scores, out=scores)
         normaliser = scores.sum(axis=0)
         loss += np.log(normaliser)
         scores /= normaliser
-        scores[chosen] -= 1.0
+        flat[chosen] -= 1.0
         if weights is None:
             return float(loss.sum()), scores.T
         scores *= weights

@@ -94,7 +94,7 @@ class ReducedProblem:
         shaped = params.reshape(self.shape)
         prediction = predictions(self.rows, shaped)
         loss, derivative = self.loss.weighted_sum(
-            self.target, prediction.copy(), self.weights
+            self.target, prediction.copy(order="K"), self.weights
         )
         gradient = self.rows.T @ derivative + self.penalty.l2 * shaped
         objective = loss + self.penalty.value(shaped)
