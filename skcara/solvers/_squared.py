@@ -29,7 +29,7 @@ square root ``U`` is accurate, and :math:`T = U R` is as good as a QR factorisat
 of all rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -311,11 +311,15 @@ class _Collected:
         self.is_accurate = self._error * self._size <= limit
 
     def certify(self, problem):
-        """Evaluate the minimiser without a pass, assuming the worst of all errors."""
+        """Evaluate the minimiser without a pass; certificates assume the worst."""
+        params = self.params[:, None]
         gradient = self.statistics.gradient(self.params)
         gradient += np.copysign(self._error * self._scale, gradient)
-        loss = self._loss + self._error * self._size
-        return problem.certify(self.params[:, None], loss, gradient[:, None])
+        worst = problem.certify(
+            params, self._loss + self._error * self._size, gradient[:, None]
+        )
+        objective = self._loss + problem.penalty.value(params)
+        return replace(worst, loss=self._loss, objective=objective)
 
 
 def _collect_single(problem, anchor) -> _Collected | None:
