@@ -10,8 +10,8 @@ with some coordinates required to be non-negative. Without L1 term and constrain
 minimiser is one triangular solve. Otherwise two steps alternate until the optimality
 conditions hold to rounding:
 
-* a *sweep* of coordinate descent, which always decreases ``q`` and finds out which
-  coordinates are zero and which signs the others have;
+* a *sweep* of coordinate descent over the coordinates that violate them, which always
+  decreases ``q`` and finds out which are zero and which signs the others have;
 * a *face step*: with these zeros and signs ``q`` is a smooth quadratic, whose exact
   minimiser costs one Cholesky factorisation. Coordinates that would change sign on the
   way become zero.
@@ -26,6 +26,7 @@ from scipy.linalg import lapack
 _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
 _FIRST_RIDGE = 1e-13
+_MAX_ERROR = 10 * _FIRST_RIDGE
 _MAX_SWEEPS = 200
 # Steps along which the observed curvature is smaller than this share of the expected
 # one say more about rounding than about curvature.
@@ -49,10 +50,12 @@ class QuadraticModel:
         self.matrix = matrix
         self.l1 = l1
         self.positive = positive
-        self.is_smooth = not (l1.any() or positive.any())
         curvature = np.diagonal(matrix)
         # What is left of a column of zeros is rounding; such coordinates do not move.
         self._moves = curvature > (len(l1) * _EPS) ** 2 * curvature.max()
+        self._is_bounded = (l1 > 0) | positive
+        self._is_unbounded = self._moves & ~self._is_bounded
+        self.is_smooth = not self._is_bounded.any()
         self._face_key = None
         self._face_factor = None
 
@@ -65,8 +68,8 @@ class QuadraticModel:
             Expansion point, and gradient of the smooth part there.
         """
         if self.is_smooth:
-            params = anchor.copy()
-            params[self._moves] -= self._solve_face(self._moves, gradient[self._moves])
+            params, free = anchor.copy(), np.flatnonzero(self._moves)
+            params[free] -= self._solve_face(free, gradient[free])
             return params
         return self._minimize_nonsmooth(anchor, gradient)
 
@@ -95,15 +98,18 @@ class QuadraticModel:
         params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
         params[~self._moves & (self.l1 > 0)] = 0.0
         slope = gradient + self.matrix @ (params - anchor)
-        # The slope is a sum of products of this size: below it is rounding.
+        # The slope is a sum of products of this size, and a face step is not more
+        # accurate than its ridge.
         scale = np.abs(gradient) + np.diagonal(self.matrix) * np.abs(params) + self.l1
-        noise = 64 * _EPS * np.maximum(scale, scale.max() * _EPS)
+        noise = _MAX_ERROR * np.maximum(scale, scale.max() * _EPS)
         # Newton models start near their solution: try its face before any sweep.
-        params, slope = self._descend_faces(params, slope)
+        if params[self._is_bounded].any():
+            params, slope = self._descend_faces(params, slope)
         for _ in range(_MAX_SWEEPS):
-            if (self._violation(params, slope) <= noise).all():
+            violating = np.flatnonzero(self._violation(params, slope) > noise)
+            if not violating.size:
                 break
-            params, slope = self._sweep(params, slope)
+            params, slope = self._sweep(params, slope, violating)
             params, slope = self._descend_faces(params, slope)
         return params
 
@@ -121,18 +127,22 @@ class QuadraticModel:
         violation = np.where(params == 0, np.maximum(at_zero, 0.0), away)
         return np.where(self._moves, violation, 0.0)
 
-    def _sweep(self, params, slope):
-        """One cycle of exact coordinate minimisation; returns params and slope."""
+    def _sweep(self, params, slope, coords):
+        """Minimise over one coordinate after the other; returns params and slope."""
         params, slope = params.copy(), slope.copy()
-        curvature = np.diagonal(self.matrix).tolist()
-        l1, positive = self.l1.tolist(), self.positive.tolist()
-        for c in np.flatnonzero(self._moves).tolist():
-            old = float(params[c])
-            pull = old * curvature[c] - float(slope[c])
-            if pull > l1[c]:
-                new = (pull - l1[c]) / curvature[c]
-            elif pull < -l1[c] and not positive[c]:
-                new = (pull + l1[c]) / curvature[c]
+        for c, curvature, l1, positive in zip(
+            coords.tolist(),
+            self.matrix[coords, coords].tolist(),
+            self.l1[coords].tolist(),
+            self.positive[coords].tolist(),
+            strict=True,
+        ):
+            old = params.item(c)
+            pull = old * curvature - slope.item(c)
+            if pull > l1:
+                new = (pull - l1) / curvature
+            elif pull < -l1 and not positive:
+                new = (pull + l1) / curvature
             else:
                 new = 0.0
             if new != old:
@@ -143,39 +153,35 @@ class QuadraticModel:
     def _face_step(self, params, slope):
         """Minimise over the face given by zeros and signs, if that decreases ``q``."""
         signs = np.sign(params)
-        free = (params != 0) | ((self.l1 == 0) & ~self.positive)
-        free &= self._moves
-        if not free.any():
+        free = np.flatnonzero((self._moves & (params != 0)) | self._is_unbounded)
+        if not free.size:
             return params, slope
         target = params.copy()
-        step = self._solve_face(free, (slope + self.l1 * signs)[free])
-        target[free] = params[free] - step
-        bounded = (self.l1 > 0) | self.positive
-        flipped = bounded & (target * signs < 0)
-        for share in (1.0, self._first_flip(params, target, flipped)):
+        target[free] -= self._solve_face(free, (slope + self.l1 * signs)[free])
+        flipped = np.flatnonzero(self._is_bounded & (target * signs < 0))
+        shares = [1.0]
+        if flipped.size:
+            start, end = params[flipped], target[flipped]
+            first_flip = float((start / (start - end)).min())
+            # Only the way to the first flip is sure to decrease, but sign by sign is a
+            # long way: shares in between are worth a trial.
+            shares += [first_flip**0.25, first_flip**0.5, first_flip]
+        for share in shares:
             candidate = params + share * (target - params)
-            crossed = flipped & (candidate * signs <= _EPS * np.abs(params))
-            candidate[crossed] = 0.0
+            left = candidate[flipped] * signs[flipped]
+            candidate[flipped[left <= _EPS * np.abs(params[flipped])]] = 0.0
             move = candidate - params
             change_of_slope = self.matrix @ move
             change = move @ (slope + 0.5 * change_of_slope)
             change += self.l1 @ (np.abs(candidate) - np.abs(params))
             if change < 0:
                 return candidate, slope + change_of_slope
-            if not flipped.any():
-                break
         return params, slope
-
-    @staticmethod
-    def _first_flip(params, target, flipped):
-        if not flipped.any():
-            return 1.0
-        return float(np.min(params[flipped] / (params[flipped] - target[flipped])))
 
     def _solve_face(self, free, right_side):
         key = free.tobytes()
         if key != self._face_key:
-            block = self.matrix if free.all() else self.matrix[np.ix_(free, free)]
+            block = self.matrix[free[:, None], free]
             self._face_factor = ScaledCholesky(block)
             self._face_key = key
         return self._face_factor.solve(right_side)

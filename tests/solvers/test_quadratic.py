@@ -42,6 +42,31 @@ def test_minimizer_satisfies_the_optimality_conditions(
     assert not is_positive or (params[:-1] >= 0).all()
 
 
+def test_few_faces_are_tried_however_many_signs_change(monkeypatch):
+    """From a start with hundreds of wrong signs, face by face would take hundreds."""
+    n_coords, rng = 200, np.random.default_rng(0)
+    rows = rng.standard_normal((800, n_coords)) + 3 * rng.standard_normal((800, 1))
+    rows /= np.linalg.norm(rows, axis=0)
+    target = rows @ (rng.standard_normal(n_coords) * (rng.random(n_coords) < 0.5))
+    target += 0.1 * rng.standard_normal(800)
+    matrix, cross = rows.T @ rows, rows.T @ target
+    start = np.linalg.solve(matrix, cross)
+    n_faces, face_step = 0, QuadraticModel._face_step
+
+    def counted(*arguments):
+        nonlocal n_faces
+        n_faces += 1
+        return face_step(*arguments)
+
+    monkeypatch.setattr(QuadraticModel, "_face_step", counted)
+    l1, free = np.full(n_coords, 0.1), np.zeros(n_coords, dtype=bool)
+    params = QuadraticModel(matrix, l1, free).minimize(start, matrix @ start - cross)
+    error = violation(matrix, l1, free, start, matrix @ start - cross, params)
+    assert error.max() <= 1e-11 * l1[0]
+    assert np.count_nonzero(params * start <= 0) > 50
+    assert n_faces <= 30
+
+
 def test_coordinates_without_curvature_do_not_move():
     matrix = np.diag([1.0, 0.0, 1e-40])
     anchor, gradient = np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1e-30])
