@@ -89,8 +89,10 @@ def gram_of_all_rows(problem, anchor, dtype=np.float64) -> GramSums:
         gram, sums = _centre(shift, gram, sums, mass, total)
     gram, sums = gram / scale / scale[:, None], sums / scale[:, None]
     if design.fit_intercept:
-        gram = np.block([[gram, sums[:, 1:]], [sums[:, 1:].T, total]])
         sums = np.vstack([sums, [[mass, total]]])
+        features, gram = gram, np.empty((len(sums), len(sums)))
+        gram[:-1, :-1] = features
+        gram[-1] = gram[:, -1] = sums[:, 1]
     return GramSums(gram / total, sums[:, 0] / total, square / total)
 
 

@@ -352,6 +352,8 @@ def _collect_double(problem, start) -> _Collected:
     factor, condition = cholesky(gram)
     if condition <= _MAX_CONDITION[np.float64]:
         statistics = from_cholesky(anchor, factor * scale, sums)
+        if not start.any() and problem.n_params <= _MAX_DENSE_COLUMNS:
+            start = statistics.guess(problem.penalty)
         return _Collected(problem, statistics, start, scale)
     scaled = GramSums(gram, sums.cross / scale, sums.square)
     statistics = from_eigenvectors(anchor, np.diag(scale), scaled)

@@ -38,12 +38,15 @@ class SquaredStatistics:
         ``t``.
     rest : float
         Mean square of the residual at the anchor that no ``params`` can explain.
+    is_triangular : bool
+        Whether the factor is upper triangular and far from singular.
     """
 
     anchor: np.ndarray
     factor: np.ndarray
     response: np.ndarray
     rest: float
+    is_triangular: bool = False
 
     def loss(self, params):
         """Mean loss at flat ``params``."""
@@ -62,10 +65,23 @@ class SquaredStatistics:
         l2 = penalty.l2[:, 0]
         if not penalty.is_smooth:
             return self.refine(penalty, start, self.gradient(start) + l2 * start)
+        if self.is_triangular and not l2.any():
+            return self._least_squares()
         rows, response = self._penalised_rows(l2), self.response
         if l2.any():
             response = np.concatenate([response, -np.sqrt(l2) * self.anchor])
         return self.anchor + _scaled_lstsq(rows, response)
+
+    def guess(self, penalty):
+        """Minimiser that uncorrelated columns would have, for a triangular factor."""
+        params = self._least_squares()
+        curvature = np.einsum("ij,ij->j", self.factor, self.factor)
+        params[np.abs(params) * curvature <= penalty.l1[:, 0]] = 0.0
+        return params
+
+    def _least_squares(self):
+        step, _ = lapack.dtrtrs(self.factor, self.response)
+        return self.anchor + step
 
     def refine(self, penalty, params, smooth_gradient):
         """Newton step from ``params`` with a gradient that may be more accurate."""
@@ -98,7 +114,7 @@ def from_cholesky(anchor, factor, sums) -> SquaredStatistics:
     """Statistics from the upper Cholesky factor of the Gram matrix in ``sums``."""
     response, _ = lapack.dtrtrs(factor, sums.cross, trans=1)
     rest = max(sums.square - response @ response, 0.0)
-    return SquaredStatistics(anchor, factor, response, rest)
+    return SquaredStatistics(anchor, factor, response, rest, is_triangular=True)
 
 
 def from_eigenvectors(anchor, factor, sums) -> SquaredStatistics:
