@@ -11,6 +11,7 @@ gradient each, and their changes of the gradient improve the Hessian by secant u
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy import sparse
@@ -21,9 +22,12 @@ from skcara.solvers._quadratic import QuadraticModel, steps_left
 
 # Rows scaled at a time for a Hessian: the scaled copy stays in the cache.
 _HESSIAN_ENTRIES = 2**18
+# Up to this many classes a Gram matrix for each pair of them costs least.
+_FEW_OUTPUTS = 8
 # Share of the predicted decrease that a step must achieve.
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
+_EPS = np.finfo(np.float64).eps
 # A Hessian costs as much as one gradient for each so many coordinates, at least two.
 _COORDS_PER_GRADIENT = 16
 
@@ -144,15 +148,37 @@ def loss_hessian(rows, weights, loss, target, prediction):
         return _weighted_gram(rows, curvature)
     if sparse.issparse(rows):
         rows = rows.toarray()
-    n_rows, n_params = rows.shape
     probability = loss.derivative(target, prediction)
-    probability[np.arange(n_rows), target] += 1.0
-    # diag(p) - p p': the second part is one large product, which BLAS does fastest.
+    probability[np.arange(len(target)), target] += 1.0
+    if loss.n_outputs <= _FEW_OUTPUTS:
+        return _hessian_by_pairs(rows, weights, probability)
+    return _hessian_by_product(rows, weights, probability)
+
+
+def _hessian_by_pairs(rows, weights, probability):
+    """Hessian for class probabilities, from one Gram matrix for each pair of classes.
+
+    The rows of ``diag(p) - p p'`` sum to zero, so the diagonal is a sum of the others.
+    """
+    n_params, n_outputs = rows.shape[1], probability.shape[1]
+    blocks = np.zeros((n_params, n_outputs, n_params, n_outputs))
+    for first, second in combinations(range(n_outputs), 2):
+        curvature = weights * probability[:, first] * probability[:, second]
+        gram = _weighted_gram(rows, curvature)
+        blocks[:, first, :, first] += gram
+        blocks[:, second, :, second] += gram
+        blocks[:, first, :, second] = blocks[:, second, :, first] = -gram
+    return blocks.reshape(n_params * n_outputs, -1)
+
+
+def _hessian_by_product(rows, weights, probability):
+    """Hessian for class probabilities, mostly from one large product."""
+    (n_rows, n_params), n_outputs = rows.shape, probability.shape[1]
     outer = probability * np.sqrt(weights)[:, None]
     outer = (rows[:, :, None] * outer[:, None, :]).reshape(n_rows, -1)
     hessian = -(outer.T @ outer)
-    blocks = hessian.reshape(n_params, loss.n_outputs, n_params, loss.n_outputs)
-    for output in range(loss.n_outputs):
+    blocks = hessian.reshape(n_params, n_outputs, n_params, n_outputs)
+    for output in range(n_outputs):
         curvature = weights * probability[:, output]
         blocks[:, output, :, output] += _weighted_gram(rows, curvature)
     return hessian
@@ -245,7 +271,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
 def _line_search(problem, point, candidate, predicted):
     """First of the points ``candidate``, halfway, ... that decreases enough."""
     # Differences of the objective below this are rounding.
-    noise = 4 * np.finfo(float).eps * abs(point.objective)
+    noise = 4 * _EPS * abs(point.objective)
     share = 1.0
     for halving in range(_MAX_HALVINGS):
         params = point.params + share * (candidate - point.params)

@@ -13,12 +13,13 @@ from solvers.tall_problems import (
     rare_levels,
 )
 
+from skcara.objective import MultinomialLoss
 from skcara.recombination import RecombinationError
 from skcara.solvers import Status, _canewton, _sources, run_rounds
 from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
 from skcara.solvers._coordinates import standardised
 from skcara.solvers._newton import full_model, iterate_newton
-from skcara.solvers._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers._reduced import ReducedProblem, loss_hessian, minimize_reduced
 from skcara.solvers._sources import AllRows, CalibratedSample, RecombinedGroups
 
 PENALTIES = {
@@ -308,6 +309,18 @@ def test_full_hessian_is_the_derivative_of_the_gradient(loss, to_X):
     reduced = ReducedProblem(rows, y, problem.weights, problem.loss, problem.penalty)
     model = reduced.model(rows @ params)
     np.testing.assert_allclose(model.matrix, matrix, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [3, 8, 9, 20])
+def test_hessian_of_few_and_of_many_classes(n_classes, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    rows, weights = rng.standard_normal((50, 4)), rng.random(50)
+    target = rng.integers(n_classes, size=50)
+    prediction, loss = rng.standard_normal((50, n_classes)), MultinomialLoss(n_classes)
+    second = loss.second_derivative(target, prediction)
+    expected = np.einsum("i,ij,il,ikm->jklm", weights, rows, rows, second)
+    hessian = loss_hessian(rows, weights, loss, target, prediction)
+    np.testing.assert_allclose(hessian, expected.reshape(hessian.shape), atol=1e-12)
 
 
 @pytest.mark.parametrize("recombination", [None, "auto"])
