@@ -17,6 +17,11 @@ except ImportError:  # scikit-learn < 1.9
         """Stand-in without callbacks."""
 
 
+def has_callbacks(estimator) -> bool:
+    """Whether somebody listens: without callbacks their bookkeeping can be spared."""
+    return hasattr(estimator, "_skl_callbacks")
+
+
 fit_context = _fit_context(prefer_skip_nested_validation=True)
 
 __all__ = [
@@ -25,4 +30,5 @@ __all__ = [
     "Interval",
     "StrOptions",
     "fit_context",
+    "has_callbacks",
 ]

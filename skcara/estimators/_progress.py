@@ -1,6 +1,6 @@
 """Observers of the rounds of a fit: printed lines and scikit-learn's callbacks."""
 
-from skcara._sklearn_compat import HAS_CALLBACKS
+from skcara._sklearn_compat import has_callbacks
 
 _HEADER = (
     f"{'round':>6} {'passes':>9} {'seconds':>9} {'objective':>16} "
@@ -44,7 +44,7 @@ class FitObserver:
         self._context = None
 
     def __enter__(self):
-        if HAS_CALLBACKS:
+        if has_callbacks(self._estimator):
             self._context = self._estimator._init_callback_context(
                 max_subtasks=self._max_rounds
             )

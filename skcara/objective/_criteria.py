@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from skcara.objective._problem import Evaluation, Problem
 
-_EPS = np.finfo(np.float64).eps
+_EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class DualGap:
         gap = max(gap, 0.0)
         variance = residual.target_variance
         rounding = 8 * _EPS * residual.target_size**2
-        return gap / max(variance, rounding, np.finfo(float).tiny), gap
+        return gap / max(variance, rounding, _TINY), gap
 
 
 def _dual_value(residual, coef, l1, l2, problem):

@@ -32,7 +32,8 @@ class SeparablePenalty:
 
     def value(self, params) -> float:
         """Penalty at feasible ``params``."""
-        return float(np.sum(self.l1 * np.abs(params) + 0.5 * self.l2 * params**2))
+        size = np.abs(params)
+        return float(((self.l1 + 0.5 * self.l2 * size) * size).sum())
 
     def violation(self, params, smooth_gradient):
         """Distance of ``-smooth_gradient`` to the subdifferential, per coordinate.

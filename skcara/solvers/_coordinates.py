@@ -10,6 +10,7 @@ import numpy as np
 from skcara.objective import Problem
 
 _SAMPLE_ROWS = 4096
+_EPS = np.finfo(np.float64).eps
 
 
 def standardised(problem: Problem) -> Problem:
@@ -55,7 +56,7 @@ def _sample_moments(problem):
     # A column that is constant on the sample gives no scale; what is left of it is the
     # rounding of a sum over the rows. Its value, exactly, makes it a column of zeros.
     spread = np.sqrt(square)
-    informative = spread > rows.shape[0] * np.finfo(float).eps * largest
+    informative = spread > rows.shape[0] * _EPS * largest
     if not design.is_sparse:
         mean = np.where(informative, mean, rows[0])
     return mean, np.where(informative, spread, 1.0)
