@@ -199,7 +199,7 @@ class Design:
 
         Parameters
         ----------
-        indices : ndarray of int
+        indices : ndarray of int or slice
         features : ndarray of int, optional
             Columns wanted, ascending; ``n_features`` is the intercept. Default all.
         keep_sparse : bool
@@ -207,7 +207,7 @@ class Design:
 
         Returns
         -------
-        rows : ndarray or CSR array of shape (len(indices), n_columns)
+        rows : ndarray or CSR array of shape (n_indices, n_columns)
         """
         if features is None:
             features = np.arange(self.n_params)

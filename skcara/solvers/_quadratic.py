@@ -181,7 +181,8 @@ class QuadraticModel:
     def _solve_face(self, free, right_side):
         key = free.tobytes()
         if key != self._face_key:
-            block = self.matrix[free[:, None], free]
+            is_all = len(free) == len(self.matrix)
+            block = self.matrix if is_all else self.matrix[free[:, None], free]
             self._face_factor = ScaledCholesky(block)
             self._face_key = key
         return self._face_factor.solve(right_side)

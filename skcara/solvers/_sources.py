@@ -63,9 +63,8 @@ class AllRows:
 
     def __init__(self, problem: Problem):
         self._full = problem
-        indices = slice(None)
         self._problem = ReducedProblem(
-            problem.design.take(indices, keep_sparse=True),
+            problem.design.take(slice(None), keep_sparse=True),
             problem.target,
             np.ascontiguousarray(problem.weights),
             problem.loss,
