@@ -66,7 +66,8 @@ def gram_of_all_rows(problem, anchor, dtype=np.float64) -> GramSums:
     shift, scale = design.chunk_shift, design.chunk_scale
     is_centred = bool((np.abs(shift) > _MAX_IMPLICIT_SHIFT[dtype] * scale).any())
     # As many rows as a chunk: NumPy is slow at adding a short row to each of many.
-    shift_rows = np.tile(shift, (design.chunk_rows, 1)) if is_centred else None
+    most_rows = min(design.chunk_rows, design.n_rows)
+    shift_rows = np.tile(shift, (most_rows, 1)) if is_centred else None
     coef, intercept = design.effective_params(anchor[:, None])
 
     def visit(start, rows):
