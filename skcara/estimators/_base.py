@@ -42,10 +42,10 @@ SOLVER_PARAMETERS = (
 
 
 @cache
-def _defaults(estimator_class) -> dict:
-    """Parameters by name and their defaults; reading a signature takes a while."""
+def _solver_defaults(estimator_class) -> dict:
+    """Defaults of the solver parameters; reading a signature takes a while."""
     signature = inspect.signature(estimator_class).parameters
-    return {name: signature[name].default for name in sorted(signature)}
+    return {name: signature[name].default for name in SOLVER_PARAMETERS}
 
 
 class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
@@ -84,31 +84,14 @@ class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def get_params(self, deep=True):
-        """Get the parameters of the estimator.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            No parameter is an estimator itself, so there is nothing deeper.
-
-        Returns
-        -------
-        params : dict
-            Names and values.
-        """
-        # Every fit and every clone asks: scikit-learn would read the signature again.
-        return {name: getattr(self, name) for name in _defaults(type(self))}
-
     # ---- the skeleton of fit -----------------------------------------------------
 
     def _resolve_solver(self) -> str:
         """Name of the solver that will run, after checking its parameters."""
         solver = resolve_solver(self.solver)
         used = SOLVERS[solver].parameters
-        defaults = _defaults(type(self))
-        for name in SOLVER_PARAMETERS:
-            value, default = getattr(self, name), defaults[name]
+        for name, default in _solver_defaults(type(self)).items():
+            value = getattr(self, name)
             if name not in used and value != default:
                 users = [key for key in SOLVERS if name in SOLVERS[key].parameters]
                 raise ValueError(
