@@ -26,6 +26,7 @@ from scipy.linalg import lapack
 _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
 _FIRST_RIDGE = 1e-13
+# Relative error of a slope with which a model counts as minimised.
 _MAX_ERROR = 10 * _FIRST_RIDGE
 _MAX_SWEEPS = 200
 # Steps along which the observed curvature is smaller than this share of the expected
