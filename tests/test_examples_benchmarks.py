@@ -181,3 +181,16 @@ def test_peers_benchmark_writes_its_report(tmp_path):
     assert (tmp_path / "quick-lasso.png").stat().st_size > 0
     header = (tmp_path / "runs.csv").read_text().splitlines()[0]
     assert header.startswith("problem,rival,setting,seconds,suboptimality")
+
+
+def test_profile_accounts_for_the_whole_fit(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_profile.py")]
+    command += ["--problems", "quick-logistic-l2", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    header, values = (tmp_path / "profile.csv").read_text().splitlines()
+    shares = dict(zip(header.split(",")[2:], values.split(",")[2:], strict=True))
+    shares = {part: float(share) for part, share in shares.items()}
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["passes"] > 0
+    assert shares["reduced measures"] > 0
+    assert "| quick-logistic-l2 |" in (tmp_path / "profile.md").read_text()
