@@ -143,12 +143,18 @@ class Problem:
 
     # ---- rows ------------------------------------------------------------------
 
-    @cached_property
+    @property
     def weights(self):
         """Weights ``mu`` of all rows, summing to one (a view if all are equal)."""
-        if self.sample_weight is None:
-            return np.broadcast_to(1.0 / self.n_rows, (self.n_rows,))
-        return self.sample_weight / self.total_weight
+        return self.row_weights(slice(0, self.n_rows))
+
+    def row_weights(self, rows):
+        """Weights ``mu`` of a slice of rows, or of an array of indices."""
+        if self.sample_weight is not None:
+            return self.sample_weight[rows] / self.total_weight
+        is_slice = isinstance(rows, slice)
+        n_rows = len(range(*rows.indices(self.n_rows))) if is_slice else len(rows)
+        return np.broadcast_to(1.0 / self.n_rows, (n_rows,))
 
     @cached_property
     def target_moments(self):
@@ -172,10 +178,7 @@ class Problem:
 
     def rows(self, indices):
         """Dense rows in the solver's coordinates, targets and weights ``mu``."""
-        if self.sample_weight is None:
-            weights = np.full(len(indices), 1.0 / self.n_rows)
-        else:
-            weights = self.sample_weight[indices] / self.total_weight
+        weights = np.array(self.row_weights(indices))
         return self.design.take(indices), self.target[indices], weights
 
     # ---- the pass --------------------------------------------------------------

@@ -10,8 +10,8 @@ corrected.
 """
 
 import numpy as np
-from scipy import sparse
 
+from skcara.data import append_ones
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 from skcara.solvers._reduced import loss_hessian
 from skcara.solvers._rounds import Round
@@ -100,13 +100,16 @@ def _hessian_cost(problem):
 
 def full_model(problem, params) -> QuadraticModel:
     """Quadratic model with the Hessian of the full objective, in one pass."""
-    weights = problem.weights
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
-        rows = _with_intercept(rows, problem.design.fit_intercept)
+        rows = append_ones(rows) if problem.design.fit_intercept else rows
         hessian = loss_hessian(
-            rows, weights[part], problem.loss, problem.target[part], rows @ params
+            rows,
+            problem.row_weights(part),
+            problem.loss,
+            problem.target[part],
+            rows @ params,
         )
         return [hessian]
 
@@ -118,12 +121,3 @@ def full_model(problem, params) -> QuadraticModel:
         np.repeat(penalty.l1[:, 0], n_outputs),
         np.repeat(penalty.positive[:, 0], n_outputs),
     )
-
-
-def _with_intercept(rows, fit_intercept):
-    if not fit_intercept:
-        return rows
-    ones = np.ones((rows.shape[0], 1))
-    if sparse.issparse(rows):
-        return sparse.csr_array(sparse.hstack([rows, ones], format="csr"))
-    return np.hstack([rows, ones])

@@ -85,7 +85,8 @@ class QuadraticModel:
         curvature, observed = step @ image, step @ gradient_change
         if not observed > _MIN_SECANT * curvature:
             return self
-        matrix = self.matrix + np.outer(gradient_change, gradient_change / observed)
+        matrix = np.outer(gradient_change, gradient_change / observed)
+        matrix += self.matrix
         matrix -= np.outer(image, image / curvature)
         return QuadraticModel(matrix, self.l1, self.positive)
 
@@ -187,7 +188,8 @@ class ScaledCholesky:
     def __init__(self, matrix):
         diagonal = np.diagonal(matrix)
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scaled = matrix * self._scale * self._scale[:, None]
+        scaled = matrix * self._scale
+        scaled *= self._scale[:, None]
         self._factor = ridged_cholesky(scaled)
 
     def solve(self, right_side):

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skcara.data import row_range
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
-# Rows scaled at a time for a Hessian: the scaled copy stays in the cache.
-_HESSIAN_ENTRIES = 2**18
+# Predictions computed at a time, and entries of the scaled rows of a Hessian: they stay
+# in the cache, and small against the data.
+_PART_PREDICTIONS = 2**14
+_HESSIAN_ENTRIES = 2**17
 # Share of the predicted decrease that a step must achieve.
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
@@ -34,7 +37,6 @@ class ReducedPoint:
     params: np.ndarray
     objective: float
     gradient: np.ndarray
-    prediction: np.ndarray
 
 
 class ReducedProblem:
@@ -91,20 +93,31 @@ class ReducedProblem:
     def evaluate(self, params) -> ReducedPoint:
         """Objective and smooth gradient at flat ``params``."""
         shaped = params.reshape(self.shape)
-        prediction = self.rows @ shaped
-        loss, derivative = self.loss.weighted_sum(
-            self.target, prediction.copy(), self.weights
-        )
-        gradient = self.rows.T @ derivative + self.penalty.l2 * shaped
-        objective = loss + self.penalty.value(shaped)
+        gradient = self.penalty.l2 * shaped
+        objective = self.penalty.value(shaped)
+        for part, rows in self.parts():
+            loss, derivative = self.loss.weighted_sum(
+                self.target[part], rows @ shaped, self.weights[part]
+            )
+            gradient += rows.T @ derivative
+            objective += loss
         if self.linear is not None:
             gradient += self.linear
             objective += float(np.sum(self.linear * shaped))
-        return ReducedPoint(params, objective, gradient.ravel(), prediction)
+        return ReducedPoint(params, objective, gradient.ravel())
 
-    def model(self, prediction) -> QuadraticModel:
-        """Quadratic model with the Hessian at these predictions, L2 included."""
-        matrix = self.hessian(prediction)
+    def slopes(self, params):
+        """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
+        slopes = np.empty((self.n_rows, self.shape[1]))
+        for part, rows in self.parts():
+            prediction = rows @ params.reshape(self.shape)
+            slopes[part] = self.loss.derivative(self.target[part], prediction)
+        slopes *= self.weights[:, None]
+        return slopes
+
+    def model(self, params) -> QuadraticModel:
+        """Quadratic model with the Hessian at flat ``params``, L2 included."""
+        matrix = self.hessian(params)
         matrix.flat[:: len(matrix) + 1] += self._spread(self.penalty.l2)
         return QuadraticModel(
             matrix, self._spread(self.penalty.l1), self._spread(self.penalty.positive)
@@ -113,21 +126,41 @@ class ReducedProblem:
     def _spread(self, strength):
         return np.repeat(strength[:, 0], self.shape[1])
 
-    def hessian(self, prediction):
+    def hessian(self, params):
         """Hessian of the loss in flat coordinates."""
         n_coords = self.n_params * self.shape[1]
         matrix = np.zeros((n_coords, n_coords))
-        step = max(_HESSIAN_ENTRIES // n_coords, 256)
-        for start in range(0, self.n_rows, step):
-            part = slice(start, start + step)
+        scaled_entries = n_coords
+        if sparse.issparse(self.rows) and self.shape[1] == 1:
+            scaled_entries = self.rows.nnz / self.n_rows
+        part_rows = max(int(_HESSIAN_ENTRIES / scaled_entries), 256)
+        for part, rows in self.parts(part_rows=part_rows):
             matrix += loss_hessian(
-                self.rows[part],
+                rows,
                 self.weights[part],
                 self.loss,
                 self.target[part],
-                prediction[part],
+                rows @ params.reshape(self.shape),
             )
         return matrix
+
+    def parts(self, stride: int = 1, part_rows: int | None = None):
+        """Yield slices of every ``stride``-th row, with these rows.
+
+        Parameters
+        ----------
+        stride : int
+        part_rows : int, optional
+            Rows of a part; default what stays in the cache.
+        """
+        if part_rows is None:
+            part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
+        for start in range(0, self.n_rows, part_rows * stride):
+            part = slice(start, min(start + part_rows * stride, self.n_rows))
+            rows = row_range(self.rows, part.start, part.stop)
+            if stride > 1:
+                part, rows = slice(part.start, part.stop, stride), rows[::stride]
+            yield part, rows
 
 
 def loss_hessian(rows, weights, loss, target, prediction):
@@ -160,7 +193,8 @@ def loss_hessian(rows, weights, loss, target, prediction):
 def _weighted_gram(rows, curvature):
     root = np.sqrt(curvature)
     if sparse.issparse(rows):
-        scaled = sparse.csr_array(sparse.diags_array(root) @ rows)
+        data = rows.data * np.repeat(root, np.diff(rows.indptr))
+        scaled = sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
         return (scaled.T @ scaled).toarray()
     scaled = rows * root[:, None]
     return scaled.T @ scaled
@@ -211,7 +245,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     ReducedSolution
     """
     is_fresh = model is None
-    model = problem.model(start.prediction) if is_fresh else model
+    model = problem.model(start.params) if is_fresh else model
     point, first, previous = start, None, np.inf
     steps, evaluations, hessians = 0, 0, int(is_fresh)
     for _ in range(max_steps):
@@ -221,7 +255,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
         is_last = not predicted > accuracy * first
         n_left = steps_left(predicted, previous, accuracy * first)
         if not is_last and not is_fresh and n_left > problem.hessian_cost:
-            model, is_fresh, previous = problem.model(point.prediction), True, np.inf
+            model, is_fresh, previous = problem.model(point.params), True, np.inf
             hessians += 1
             continue
         following, tried = _line_search(problem, point, candidate, predicted)

@@ -21,6 +21,7 @@ from skcara.objective import Evaluation, Problem
 from skcara.recombination import RecombinationError, recombine_groups
 from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
 from skcara.solvers._influence import (
+    RowDensity,
     hessian_diagonal,
     is_concentrated,
     row_influence,
@@ -36,7 +37,7 @@ from skcara.solvers._sampling import draw_rows
 _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 # The copy of the sampled rows must stay small against the data.
-_MAX_SHARE = 1 / 8
+_MAX_SHARE = 1 / 20
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
@@ -87,6 +88,10 @@ class AllRows:
         return False
 
 
+def _max_sampled_rows(design):
+    return int(_MAX_SHARE * design.nbytes / design.taken_row_bytes)
+
+
 class CalibratedSample:
     """A stratified sample of rows, reweighted to carry each full gradient exactly."""
 
@@ -103,15 +108,14 @@ class CalibratedSample:
             _MAX_ROWS_PER_COORD * n_coords,
         )
         self._density = None
-        self._max_size = int(_MAX_SHARE * problem.n_rows)
+        self._max_size = _max_sampled_rows(problem.design)
         self._draw(min(size, self._max_size))
 
     def _draw(self, size):
         full = self._full
-        weights = None if full.sample_weight is None else full.weights
-        self._size = size
+        self._size, self._sample = size, None  # never two samples at once
         self._indices, base_weights = draw_rows(
-            size, full.n_rows, self._rng, self._density, weights
+            size, full.n_rows, self._rng, self._density, full.sample_weight
         )
         self._sample = ReducedProblem(
             full.design.take(self._indices, keep_sparse=True),
@@ -139,8 +143,8 @@ class CalibratedSample:
         if not is_concentrated(self._sample, start.params):
             return start
         diagonal = hessian_diagonal(self._sample, start.params)
-        share = row_influence(self._full, start.params, diagonal)
-        self._density = share / share.sum() + self._full.weights
+        influence = row_influence(self._full, start.params, diagonal)
+        self._density = RowDensity(self._full, influence)
         # Uneven rows need more of them, as long as a Hessian stays below a pass.
         affordable = int(self._full.n_rows / self._sample.hessian_cost)
         size = max(self._size, min(affordable, _GROWTH * self._size))
@@ -151,18 +155,14 @@ class CalibratedSample:
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Calibrate the weights, or add a linear term where that is impossible."""
         sample = self._sample
-        prediction = sample.rows @ evaluation.params
-        derivative = sample.loss.derivative(sample.target, prediction)
+        slopes = sample.slopes(evaluation.params)
         gradient, weights = evaluation.gradient, None
         if self._is_calibration_cheap:
-            weights = calibrate(
-                sample.rows, derivative, sample.weights, gradient.ravel()
-            )
+            weights = calibrate(sample.rows, slopes, sample.weights, gradient.ravel())
         if weights is not None:
             measure = Measure(self._indices, weights)
             return Reduction(sample.reweighted(weights), measure)
-        derivative *= sample.weights[:, None]
-        slope = gradient - sample.rows.T @ derivative
+        slope = gradient - sample.rows.T @ slopes
         damping = prior(self._full.design, self._full.n_rows)
         return Reduction(sample.tilted(evaluation.params, slope, damping), None)
 
@@ -214,7 +214,8 @@ class RecombinedGroups:
 
     def enlarge(self) -> bool:
         """Keep more groups; false if that would keep most of the rows."""
-        if _GROWTH * self._size * _GROUP_ROWS > _MAX_SHARE * self._full.n_rows:
+        kept_rows = self._size * _GROUP_ROWS
+        if _GROWTH * kept_rows > _max_sampled_rows(self._full.design):
             return False
         self._size *= _GROWTH
         return True

@@ -267,8 +267,9 @@ def iterate_sampled_statistics(problem, params, rng):
         _MIN_ROWS_PER_COLUMN * problem.n_params,
         _MAX_ROWS_PER_COLUMN * problem.n_params,
     )
-    weights = None if problem.sample_weight is None else problem.weights
-    indices, sample_weights = draw_rows(size, problem.n_rows, rng, weights=weights)
+    indices, sample_weights = draw_rows(
+        size, problem.n_rows, rng, weights=problem.sample_weight
+    )
     sample_weights /= sample_weights.sum()
     # Single precision is enough for a metric, unless the columns are nearly dependent.
     sample = problem, indices, sample_weights
