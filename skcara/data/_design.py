@@ -92,13 +92,6 @@ class Design:
         )
 
     @property
-    def nbytes(self) -> int:
-        """Memory of ``X`` as the user holds it."""
-        if not self.is_sparse:
-            return self.X.nbytes
-        return self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes
-
-    @property
     def taken_row_bytes(self) -> float:
         """Memory of a row that was taken in the format of ``X``, on average."""
         if not self.is_sparse:

@@ -96,13 +96,10 @@ class QuadraticModel:
         params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
         params[~self._moves & (self.l1 > 0)] = 0.0
         slope = gradient + self.matrix @ (params - anchor)
-        # The slope is a sum of products of this size: below it is rounding.
-        scale = np.abs(gradient) + np.diagonal(self.matrix) * np.abs(params) + self.l1
-        noise = 64 * _EPS * np.maximum(scale, scale.max() * _EPS)
         # Newton models start near their solution: try its face before any sweep.
         params, slope = self._descend_faces(params, slope)
         for _ in range(_MAX_SWEEPS):
-            if (self._violation(params, slope) <= noise).all():
+            if (self._violation(params, slope) <= self._noise(params, gradient)).all():
                 break
             params, slope = self._sweep(params, slope)
             params, slope = self._descend_faces(params, slope)
@@ -115,6 +112,15 @@ class QuadraticModel:
             n_nonzero = np.count_nonzero(params)
             params, slope = self._face_step(params, slope)
         return params, slope
+
+    def _noise(self, params, gradient):
+        """Rounding of the slope, a sum of products that is larger than the result.
+
+        To go on below it would follow directions whose only curvature is rounding.
+        """
+        roots = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
+        scale = np.abs(gradient) + roots * (roots @ np.abs(params)) + self.l1
+        return 64 * _EPS * np.maximum(scale, scale.max() * _EPS)
 
     def _violation(self, params, slope):
         at_zero = np.where(self.positive, -slope, np.abs(slope)) - self.l1

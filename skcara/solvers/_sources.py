@@ -36,8 +36,10 @@ from skcara.solvers._sampling import draw_rows
 # rows, divided by n_coords where these are many, and within these bounds.
 _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
-# The copy of the sampled rows must stay small against the data.
+# The copy of the sampled rows must stay small against the data, unless it is no larger
+# than a chunk of a pass.
 _MAX_SHARE = 1 / 20
+_FREE_BYTES, _MAX_FREE_SHARE = 2**20, 1 / 8
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
@@ -89,7 +91,8 @@ class AllRows:
 
 
 def _max_sampled_rows(design):
-    return int(_MAX_SHARE * design.nbytes / design.taken_row_bytes)
+    rows = max(_MAX_SHARE * design.n_rows, _FREE_BYTES / design.taken_row_bytes)
+    return int(min(rows, _MAX_FREE_SHARE * design.n_rows))
 
 
 class CalibratedSample:
