@@ -43,17 +43,17 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
     ------
     Round
     """
-    is_exact, previous, n_stalled = False, np.inf, 0
+    is_exact, previous, n_stalled = False, (), 0
     cost = _hessian_cost(problem)
     while True:
         if model is None:
-            model, is_exact, previous = full_model(problem, anchor.params), True, np.inf
+            model, is_exact, previous = full_model(problem, anchor.params), True, ()
             passes += 1
         flat, gradient = anchor.params.ravel(), anchor.smooth_gradient.ravel()
         candidate = model.minimize(flat, gradient)
         predicted = -0.5 * model.decrease(flat, gradient, candidate)
         goal = _GOAL * abs(anchor.objective)
-        if not is_exact and steps_left(predicted, previous, goal) > cost:
+        if not is_exact and _steps_left(predicted, previous, goal) > cost:
             model = None
             continue
         noise = _NOISE * abs(anchor.objective)
@@ -74,11 +74,18 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
             return
         step = trial.params.ravel() - flat
         change = trial.smooth_gradient.ravel() - gradient
-        anchor, previous, is_exact = trial, predicted, False
+        anchor, previous, is_exact = trial, (*previous[-1:], predicted), False
         # An approximate Hessian may know nothing of a coordinate that still has to
         # move: only the exact one is allowed to end the search.
         is_stalled = n_stalled >= _MAX_STALLED_STEPS
         model = None if is_stalled else model.secant(step, change)
+
+
+def _steps_left(predicted, previous, goal):
+    """Extrapolate the mean contraction of the last two steps: single ones jump."""
+    if len(previous) < 2:
+        return steps_left(predicted, previous[-1] if previous else np.inf, goal)
+    return steps_left(predicted, np.sqrt(predicted * previous[0]), goal)
 
 
 def _trials(problem, anchor, candidate):
