@@ -92,7 +92,8 @@ class Problem:
         In the coordinates of the user, ``n_params`` rows.
     criterion : Criterion
     sample_weight : ndarray of shape (n_rows,), optional
-        Non-negative, not all zero, of any total.
+        Non-negative, not all zero, of any total; or what can be sliced and summed like
+        one.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Problem:
         self.total_weight = (
             float(design.n_rows)
             if sample_weight is None
-            else float(np.sum(sample_weight))
+            else float(sample_weight.sum())
         )
         self.n_rows = design.n_rows
         self.n_params = design.n_params
@@ -286,7 +287,7 @@ class Problem:
     def _group_masses(self, offsets):
         if self.sample_weight is None:
             return np.diff(offsets) / self.n_rows
-        return np.add.reduceat(self.sample_weight, offsets[:-1]) / self.total_weight
+        return np.add.reduceat(self.weights, offsets[:-1])
 
 
 def _product(rows, coef):
