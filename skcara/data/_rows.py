@@ -14,17 +14,13 @@ def row_range(rows, start: int, stop: int):
     """
     if not sparse.issparse(rows):
         return rows[start:stop]
-    # Slicing would copy the entries, and search every row for its columns.
+    # Slicing would search every row for its columns, and both slicing and building a
+    # matrix from views would copy the entries.
     first, last = rows.indptr[start], rows.indptr[stop]
-    return sparse.csr_array(
-        (
-            rows.data[first:last],
-            rows.indices[first:last],
-            rows.indptr[start : stop + 1] - first,
-        ),
-        shape=(stop - start, rows.shape[1]),
-        copy=False,
-    )
+    part = sparse.csr_array((stop - start, rows.shape[1]), dtype=rows.dtype)
+    part.data, part.indices = rows.data[first:last], rows.indices[first:last]
+    part.indptr = rows.indptr[start : stop + 1] - first
+    return part
 
 
 def append_ones(rows):

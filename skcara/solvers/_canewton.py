@@ -169,6 +169,7 @@ def _iterate_measures(problem, params, source):
     progress = _Progress()
     start = source.start(params)
     params, passes, model = start.params, start.passes, start.model
+    del start  # matrices of many columns are not small: only the latest model is kept
     measure, n_recombinations, steps, expected = None, 0, 0, np.inf
     while True:
         evaluation = problem.evaluate(params, group_rows=source.group_rows)

@@ -21,7 +21,7 @@ result has full accuracy however ill-conditioned ``H`` is for coordinate descent
 """
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
@@ -85,9 +85,12 @@ class QuadraticModel:
         curvature, observed = step @ image, step @ gradient_change
         if not observed > _MIN_SECANT * curvature:
             return self
-        matrix = np.outer(gradient_change, gradient_change / observed)
-        matrix += self.matrix
-        matrix -= np.outer(image, image / curvature)
+        # This model is replaced by the new one: two factors at once are not needed.
+        self._face_key = self._face_factor = None
+        matrix = self.matrix.copy()
+        # Rank-one updates in place; the transpose has the order that BLAS wants.
+        for scale, vector in ((observed, gradient_change), (-curvature, image)):
+            blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
         return QuadraticModel(matrix, self.l1, self.positive)
 
     # ---- nonsmooth -------------------------------------------------------------

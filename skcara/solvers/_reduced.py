@@ -19,10 +19,11 @@ from skcara.data import row_range
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
-# Predictions computed at a time, and entries of the scaled rows of a Hessian: they stay
-# in the cache, and small against the data.
+# Predictions computed at a time, and entries of rows that have to be copied for it
+# (scaled ones for a Hessian, sparse ones for a transpose): they stay in the cache, and
+# small against the data.
 _PART_PREDICTIONS = 2**14
-_HESSIAN_ENTRIES = 2**17
+_COPIED_ENTRIES = 2**17
 # Share of the predicted decrease that a step must achieve.
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
@@ -63,6 +64,9 @@ class ReducedProblem:
         self.linear = linear
         self.n_rows, self.n_params = rows.shape
         self.shape = (self.n_params, loss.n_outputs)
+        self._is_sparse = sparse.issparse(rows)
+        n_entries = rows.nnz if self._is_sparse else rows.size
+        self._row_entries = max(n_entries / self.n_rows, 1.0)
         #: Price of a Hessian in gradients.
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
 
@@ -130,10 +134,9 @@ class ReducedProblem:
         """Hessian of the loss in flat coordinates."""
         n_coords = self.n_params * self.shape[1]
         matrix = np.zeros((n_coords, n_coords))
-        scaled_entries = n_coords
-        if sparse.issparse(self.rows) and self.shape[1] == 1:
-            scaled_entries = self.rows.nnz / self.n_rows
-        part_rows = max(int(_HESSIAN_ENTRIES / scaled_entries), 256)
+        is_scaled_sparse = self._is_sparse and self.shape[1] == 1
+        scaled_entries = self._row_entries if is_scaled_sparse else n_coords
+        part_rows = max(int(_COPIED_ENTRIES / scaled_entries), 256)
         for part, rows in self.parts(part_rows=part_rows):
             matrix += loss_hessian(
                 rows,
@@ -155,6 +158,8 @@ class ReducedProblem:
         """
         if part_rows is None:
             part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
+            if self._is_sparse:
+                part_rows = min(part_rows, int(_COPIED_ENTRIES / self._row_entries))
         for start in range(0, self.n_rows, part_rows * stride):
             part = slice(start, min(start + part_rows * stride, self.n_rows))
             rows = row_range(self.rows, part.start, part.stop)

@@ -38,7 +38,7 @@ _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 # The copy of the sampled rows must stay small against the data, unless it is no larger
 # than a chunk of a pass.
-_MAX_SHARE = 1 / 20
+_MAX_SHARE = 1 / 24
 _FREE_BYTES, _MAX_FREE_SHARE = 2**20, 1 / 8
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
@@ -117,13 +117,16 @@ class CalibratedSample:
     def _draw(self, size):
         full = self._full
         self._size, self._sample = size, None  # never two samples at once
-        self._indices, base_weights = draw_rows(
+        self._indices, weights = draw_rows(
             size, full.n_rows, self._rng, self._density, full.sample_weight
         )
+        weights /= weights.sum()
+        if not self._can_grow:
+            self._density = None
         self._sample = ReducedProblem(
             full.design.take(self._indices, keep_sparse=True),
             full.target[self._indices],
-            base_weights / base_weights.sum(),
+            weights,
             full.loss,
             full.penalty,
         )
@@ -171,10 +174,14 @@ class CalibratedSample:
 
     def enlarge(self) -> bool:
         """Draw more rows; false if there are not many more to draw."""
-        if 2 * self._size > self._max_size:
+        if not self._can_grow:
             return False
         self._draw(min(_GROWTH * self._size, self._max_size))
         return True
+
+    @property
+    def _can_grow(self):
+        return 2 * self._size <= self._max_size
 
 
 class RecombinedGroups:
