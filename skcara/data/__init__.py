@@ -3,6 +3,13 @@
 from skcara.data._blas import one_blas_thread
 from skcara.data._design import Design
 from skcara.data._group_sums import group_sums
-from skcara.data._rows import append_ones, row_range
+from skcara.data._rows import append_ones, row_range, with_entries
 
-__all__ = ["Design", "append_ones", "group_sums", "one_blas_thread", "row_range"]
+__all__ = [
+    "Design",
+    "append_ones",
+    "group_sums",
+    "one_blas_thread",
+    "row_range",
+    "with_entries",
+]

@@ -31,7 +31,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcara.data._rows import append_ones, row_range
+from skcara.data._rows import append_ones, row_range, with_entries
 
 # Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
 # cost of a Python call is small against the work on them.
@@ -143,7 +143,7 @@ class Design:
     # ---- chunks ----------------------------------------------------------------
 
     def chunk(self, start: int, stop: int, *, explicit: bool = False):
-        """Rows ``start:stop`` in float64; standardised if ``explicit``.
+        """Rows ``start:stop`` in float64; standardised if ``explicit``, as a copy.
 
         Without ``explicit`` the rows are those of ``X`` and the caller accounts for
         shift and scale by :meth:`effective_params` and :meth:`correct_sums`.
@@ -295,8 +295,8 @@ class Design:
 
 def _scaled_columns(rows, scale):
     """CSR rows with their columns divided by ``scale``."""
-    data = rows.data / scale[rows.indices]
-    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+    data = scale[rows.indices]
+    return with_entries(rows, np.divide(rows.data, data, out=data))
 
 
 def _add(totals, terms):

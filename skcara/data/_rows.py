@@ -14,13 +14,26 @@ def row_range(rows, start: int, stop: int):
     """
     if not sparse.issparse(rows):
         return rows[start:stop]
-    # Slicing would search every row for its columns, and both slicing and building a
-    # matrix from views would copy the entries.
+    # Slicing would search every row for its columns, and copy the entries.
     first, last = rows.indptr[start], rows.indptr[stop]
-    part = sparse.csr_array((stop - start, rows.shape[1]), dtype=rows.dtype)
-    part.data, part.indices = rows.data[first:last], rows.indices[first:last]
-    part.indptr = rows.indptr[start : stop + 1] - first
-    return part
+    return _csr_view(
+        rows.data[first:last],
+        rows.indices[first:last],
+        rows.indptr[start : stop + 1] - first,
+        rows.shape[1],
+    )
+
+
+def with_entries(rows, data):
+    """CSR rows with the same pattern and other entries."""
+    return _csr_view(data, rows.indices, rows.indptr, rows.shape[1])
+
+
+def _csr_view(data, indices, indptr, n_columns):
+    # Given to the constructor, views into larger arrays would be copied.
+    view = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    view.data, view.indices, view.indptr = data, indices, indptr
+    return view
 
 
 def append_ones(rows):

@@ -52,7 +52,7 @@ def _curvature_moments(reduced, params, stride):
     for part, rows in reduced.parts(stride):
         curvature = row_curvature(reduced.loss, reduced.target[part], rows @ params)
         curvature *= reduced.weights[part, None]
-        squares = _squared(rows)
+        squares = _squared(rows.copy())
         first += squares.T @ curvature
         second += _squared(squares).T @ np.square(curvature)
     return first, second
@@ -127,4 +127,7 @@ def row_curvature(loss, target, prediction):
 
 
 def _squared(rows):
-    return rows.power(2) if sparse.issparse(rows) else np.square(rows)
+    """Square the entries, in place."""
+    entries = rows.data if sparse.issparse(rows) else rows
+    np.square(entries, out=entries)
+    return rows

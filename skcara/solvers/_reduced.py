@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import row_range
+from skcara.data import row_range, with_entries
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
@@ -198,8 +198,8 @@ def loss_hessian(rows, weights, loss, target, prediction):
 def _weighted_gram(rows, curvature):
     root = np.sqrt(curvature)
     if sparse.issparse(rows):
-        data = rows.data * np.repeat(root, np.diff(rows.indptr))
-        scaled = sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+        data = np.repeat(root, np.diff(rows.indptr))
+        scaled = with_entries(rows, np.multiply(data, rows.data, out=data))
         return (scaled.T @ scaled).toarray()
     scaled = rows * root[:, None]
     return scaled.T @ scaled

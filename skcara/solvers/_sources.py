@@ -148,15 +148,18 @@ class CalibratedSample:
             start = run_pilot(self._sample, self._full, params)
         if not is_concentrated(self._sample, start.params):
             return start
-        diagonal = hessian_diagonal(self._sample, start.params)
-        influence = row_influence(self._full, start.params, diagonal)
-        self._density = RowDensity(self._full, influence)
+        params, passes = start.params, start.passes
+        del start  # a matrix that the next sample does not need
+        diagonal = hessian_diagonal(self._sample, params)
+        self._density = RowDensity(
+            self._full, row_influence(self._full, params, diagonal)
+        )
         # Uneven rows need more of them, as long as a Hessian stays below a pass.
         affordable = int(self._full.n_rows / self._sample.hessian_cost)
         size = max(self._size, min(affordable, _GROWTH * self._size))
         self._draw(min(size, self._max_size))
-        last = minimize_part(self._sample, self._full, start.params)
-        return Start(last.params, start.passes + 1.0 + last.passes, last.model)
+        last = minimize_part(self._sample, self._full, params)
+        return Start(last.params, passes + 1.0 + last.passes, last.model)
 
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Calibrate the weights, or add a linear term where that is impossible."""
