@@ -110,7 +110,7 @@ def _iterate_on_columns(problem, params, options, rng):
         yield Round(evaluation, 1.0)
         yield from iterate_newton(problem, evaluation, passes=1.0)
     else:
-        # Nothing here refers to the source: its rows are gone before those of `rest`.
+        # No name for the source: its rows are freed before the rounds on all rows.
         rest = yield from _iterate_measures(
             problem, params, _make_source(problem, options.recombination, rng)
         )

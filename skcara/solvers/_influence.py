@@ -24,7 +24,7 @@ _NEGLIGIBLE = 1e-9
 # Rows are drawn in proportion to their influence, whose accuracy does not matter as
 # long as the weights of the drawn rows make up for what is used. Half precision covers
 # the range from 1 down to 1e-12 in this unit, in a quarter of the memory.
-INFLUENCE_UNIT = 2.0**-15
+_UNIT = 2.0**-15
 
 
 def hessian_diagonal(reduced, params):
@@ -93,9 +93,8 @@ def row_influence(problem, params, diagonal):
     Returns
     -------
     influence : ndarray of float16 of shape (n_rows,)
-        In units of ``INFLUENCE_UNIT``, and at most one: a row has no more than the
-        whole of a coordinate, and where the diagonal is unknown nothing else bounds
-        its share.
+        In units of ``_UNIT``, and at most one: a row has no more than the whole of a
+        coordinate, and where the diagonal is unknown nothing else bounds its share.
     """
     typical = np.mean(diagonal, where=diagonal > 0) if diagonal.any() else 1.0
     inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * typical)
@@ -113,7 +112,7 @@ def row_influence(problem, params, diagonal):
         importance += np.square(problem.loss.derivative(target, prediction))
         exact = 0.5 * np.einsum("ik,ik->i", importance, size)
         exact *= problem.row_weights(part)
-        influence[part] = np.minimum(exact, 1.0, out=exact) / INFLUENCE_UNIT
+        influence[part] = np.minimum(exact, 1.0, out=exact) / _UNIT
         return ()
 
     problem.design.map_reduce(visit, explicit=True)

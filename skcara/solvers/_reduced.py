@@ -159,7 +159,8 @@ class ReducedProblem:
         if part_rows is None:
             part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
             if self._is_sparse:
-                part_rows = min(part_rows, int(_COPIED_ENTRIES / self._row_entries))
+                few_rows = max(int(_COPIED_ENTRIES / self._row_entries), 256)
+                part_rows = min(part_rows, few_rows)
         for start in range(0, self.n_rows, part_rows * stride):
             part = slice(start, min(start + part_rows * stride, self.n_rows))
             rows = row_range(self.rows, part.start, part.stop)

@@ -36,10 +36,10 @@ from skcara.solvers._sampling import draw_rows
 # rows, divided by n_coords where these are many, and within these bounds.
 _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
-# The copy of the sampled rows must stay small against the data, unless it is no larger
-# than a chunk of a pass.
-_MAX_SHARE = 1 / 24
-_FREE_BYTES, _MAX_FREE_SHARE = 2**20, 1 / 8
+# A measure has at most this share of the rows, and the copy of a sample must stay small
+# against the data, unless it is smaller than a chunk of a pass.
+_MAX_SHARE = 1 / 8
+_MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**20
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
@@ -91,8 +91,9 @@ class AllRows:
 
 
 def _max_sampled_rows(design):
-    rows = max(_MAX_SHARE * design.n_rows, _FREE_BYTES / design.taken_row_bytes)
-    return int(min(rows, _MAX_FREE_SHARE * design.n_rows))
+    free_rows = _FREE_BYTES / design.taken_row_bytes
+    rows = max(_MAX_COPIED_SHARE * design.n_rows, free_rows)
+    return int(min(rows, _MAX_SHARE * design.n_rows))
 
 
 class CalibratedSample:
@@ -227,8 +228,7 @@ class RecombinedGroups:
 
     def enlarge(self) -> bool:
         """Keep more groups; false if that would keep most of the rows."""
-        kept_rows = self._size * _GROUP_ROWS
-        if _GROWTH * kept_rows > _max_sampled_rows(self._full.design):
+        if _GROWTH * self._size * _GROUP_ROWS > _MAX_SHARE * self._full.n_rows:
             return False
         self._size *= _GROWTH
         return True

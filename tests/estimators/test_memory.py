@@ -25,9 +25,7 @@ def peak_share(model, X, y, **fit_params):
     tracemalloc.start()
     try:
         model.fit(X, y, **fit_params)
-        s = tracemalloc.get_traced_memory()[1] / nbytes(X)
-        print("SHARE", s)
-        return s
+        return tracemalloc.get_traced_memory()[1] / nbytes(X)
     finally:
         tracemalloc.stop()
 
