@@ -55,7 +55,8 @@ class ClassWeights:
         return masses
 
     def __getitem__(self, rows):
-        weights = self._factors[self._codes[rows]]
+        # Three times as fast as the same in brackets.
+        weights = self._factors.take(self._codes[rows])
         if self._sample_weight is not None:
             weights *= self._sample_weight[rows]
         return weights
