@@ -38,8 +38,9 @@ RIVALS = {
 }
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
 QUICK_SIZES = (5_000, 20_000)
-MEMORY_PROBLEMS = ("logistic-l2-n50", "logistic-l1-n50", "multinomial-5", "lasso-n100",
-                   "least-squares-n50", "census-like")  # fmt: skip
+MEMORY_PROBLEMS = ("logistic-l2-n10", "logistic-l2-n50", "logistic-l1-n50",
+                   "multinomial-5", "lasso-n100", "least-squares-n50",
+                   "census-like")  # fmt: skip
 QUICK_MEMORY_PROBLEMS = ("quick-logistic-l2",)
 
 

@@ -24,11 +24,14 @@ such columns are shifted explicitly, chunk by chunk.
 """
 
 from collections.abc import Callable
+from operator import iadd
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.utils.parallel import Parallel, delayed
+
+from skcara.data._rows import append_ones, row_range, with_entries
 
 # Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
 # cost of a Python call is small against the work on them.
@@ -93,6 +96,14 @@ class Design:
             self.chunk_shift = np.zeros(self.n_features)
             self.chunk_scale = np.ones(self.n_features)
 
+    @property
+    def taken_row_bytes(self) -> float:
+        """Memory of a row that was taken in the format of ``X``, on average."""
+        if not self.is_sparse:
+            return 8 * self.n_params
+        n_entries = self.X.nnz / self.n_rows + self.fit_intercept
+        return (8 + self.X.indices.itemsize) * n_entries + self.X.indptr.itemsize
+
     def standardized(self, shift=None, scale=None) -> "Design":
         """Return the same rows in the coordinates given by ``shift`` and ``scale``."""
         return Design(
@@ -140,34 +151,22 @@ class Design:
     # ---- chunks ----------------------------------------------------------------
 
     def chunk(self, start: int, stop: int, *, explicit: bool = False):
-        """Rows ``start:stop`` in float64; standardised if ``explicit``.
+        """Rows ``start:stop`` in float64; standardised if ``explicit``, as a copy.
 
         Without ``explicit`` the caller accounts for what is left of shift and scale,
         ``chunk_shift`` and ``chunk_scale``, by :meth:`effective_params` and
         :meth:`correct_sums`.
         """
         if self.is_sparse:
-            rows = self._sparse_chunk(start, stop)
-            return rows @ sparse.diags_array(1 / self.scale) if explicit else rows
+            rows = row_range(self.X, start, stop)
+            rows.data = rows.data.astype(np.float64, copy=False)
+            return _scaled_columns(rows, self.scale) if explicit else rows
         rows = self.X[start:stop]
         if explicit or self._explicit:
             rows = np.subtract(rows, self.shift, dtype=np.float64)
             rows /= self.scale
             return rows
         return rows.astype(np.float64, copy=False)
-
-    def _sparse_chunk(self, start, stop):
-        # Half the time of X[start:stop], which searches every row for its columns.
-        first, last = self.X.indptr[start], self.X.indptr[stop]
-        return sparse.csr_array(
-            (
-                self.X.data[first:last].astype(np.float64, copy=False),
-                self.X.indices[first:last],
-                self.X.indptr[start : stop + 1] - first,
-            ),
-            shape=(stop - start, self.n_features),
-            copy=False,
-        )
 
     def effective_params(self, params):
         """Coefficients and intercept to apply to the rows given by :meth:`chunk`."""
@@ -199,7 +198,7 @@ class Design:
 
         Parameters
         ----------
-        indices : ndarray of int or slice
+        indices : ndarray of int
         features : ndarray of int, optional
             Columns wanted, ascending; ``n_features`` is the intercept. Default all.
         keep_sparse : bool
@@ -207,27 +206,46 @@ class Design:
 
         Returns
         -------
-        rows : ndarray or CSR array of shape (n_indices, n_columns)
+        rows : ndarray or CSR array of shape (len(indices), n_columns)
         """
         if features is None:
             features = np.arange(self.n_params)
         columns = features[features < self.n_features]
-        rows = self.X[indices]
-        rows = rows if columns.size == self.n_features else rows[:, columns]
         if self.is_sparse and keep_sparse:
-            rows = rows.astype(np.float64) @ sparse.diags_array(1 / self.scale[columns])
-            if columns.size == features.size:
-                return sparse.csr_array(rows)
-            ones = np.ones((rows.shape[0], 1))
-            return sparse.csr_array(sparse.hstack([rows, ones], format="csr"))
-        if self.is_sparse:
-            rows = rows.toarray()
-        taken = np.empty((rows.shape[0], features.size))
+            return self._take_sparse(indices, columns, columns.size < features.size)
+        taken = np.empty((len(indices), features.size))
         taken[:, columns.size :] = 1.0
-        part = taken[:, : columns.size]
-        np.subtract(rows, self.shift[columns], out=part)
-        part /= self.scale[columns]
+        for part, rows in self._parts(indices, columns):
+            rows = rows.toarray() if self.is_sparse else rows
+            standardised = taken[part, : columns.size]
+            np.subtract(rows, self.shift[columns], out=standardised)
+            standardised /= self.scale[columns]
         return taken
+
+    def _take_sparse(self, indices, columns, with_intercept: bool):
+        """Take the rows part by part, so that the entries are copied only once."""
+        lengths = self.X.indptr[indices + 1] - self.X.indptr[indices] + with_intercept
+        # Without some of the columns, fewer entries are used.
+        data = np.empty(lengths.sum())
+        column_of = np.empty(len(data), dtype=self.X.indices.dtype)
+        indptr = np.zeros(len(indices) + 1, dtype=self.X.indptr.dtype)
+        for part, rows in self._parts(indices, columns):
+            rows = _scaled_columns(rows, self.scale[columns])
+            rows = append_ones(rows) if with_intercept else rows
+            begin = indptr[part.start]
+            entries = slice(begin, begin + rows.nnz)
+            data[entries], column_of[entries] = rows.data, rows.indices
+            indptr[part.start + 1 : part.stop + 1] = begin + rows.indptr[1:]
+        shape = (len(indices), columns.size + with_intercept)
+        used = slice(0, indptr[-1])
+        return sparse.csr_array((data[used], column_of[used], indptr), shape=shape)
+
+    def _parts(self, indices, columns):
+        """Yield slices of ``indices`` with copies of these rows and columns of X."""
+        for start in range(0, len(indices), _MIN_CHUNK_ROWS):
+            part = slice(start, min(start + _MIN_CHUNK_ROWS, len(indices)))
+            rows = self.X[indices[part]]
+            yield part, rows if columns.size == self.n_features else rows[:, columns]
 
     def predict(self, indices, params):
         """Predictions of the rows ``indices``, shape (len(indices), n_outputs)."""
@@ -245,7 +263,8 @@ class Design:
         ----------
         visit : callable
             Takes the index of the first row and the rows of a chunk (see
-            :meth:`chunk`), returns a tuple of arrays or floats to add up.
+            :meth:`chunk`), returns a tuple of arrays or floats to add up; the arrays
+            must be its own, because the sum is formed in the first ones.
         explicit : bool
             Whether chunks come in standardised coordinates.
 
@@ -279,7 +298,14 @@ class Design:
         return totals
 
 
+def _scaled_columns(rows, scale):
+    """CSR rows with their columns divided by ``scale``."""
+    data = scale[rows.indices]
+    return with_entries(rows, np.divide(rows.data, data, out=data))
+
+
 def _add(totals, terms):
     if totals is None:
         return list(terms)
-    return [total + term for total, term in zip(totals, terms, strict=True)]
+    # In place for arrays: matrices of many columns are not small.
+    return [iadd(total, term) for total, term in zip(totals, terms, strict=True)]

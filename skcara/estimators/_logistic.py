@@ -4,12 +4,12 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import Design
 from skcara.estimators._base import BaseCaLinearModel
+from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
@@ -177,7 +177,10 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         y = column_or_1d(y, warn=True)
         classes, codes = encode_labels(y)
         sample_weight = check_sample_weight(sample_weight, X.shape[0])
-        sample_weight = self._apply_class_weight(classes, codes, sample_weight)
+        if self.class_weight is not None:
+            sample_weight = ClassWeights(
+                self.class_weight, classes, codes, sample_weight
+            )
         problem = self._make_problem(X, codes, len(classes), sample_weight)
         start = self._starting_point(problem, classes)
         self.classes_ = classes
@@ -194,26 +197,6 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             self._warn_unless_converged(result)
         self._store(coef, intercept, result, problem.total_weight)
         return self
-
-    def _apply_class_weight(self, classes, codes, sample_weight):
-        """Multiply the weights of the classes into those of the rows."""
-        if self.class_weight is None:
-            return sample_weight
-        if isinstance(self.class_weight, dict):
-            factors = compute_class_weight(
-                self.class_weight, classes=classes, y=classes
-            )
-        else:
-            masses = np.bincount(
-                codes, weights=sample_weight, minlength=len(classes)
-            ).astype(np.float64)
-            # A class whose rows all have weight zero keeps weight zero.
-            factors = np.divide(
-                masses.sum(), len(classes) * masses, where=masses > 0, out=masses * 0
-            )
-        factors = factors[codes]
-        weights = factors if sample_weight is None else factors * sample_weight
-        return check_sample_weight(weights, len(codes))
 
     def _make_problem(self, X, codes, n_classes, sample_weight):
         design = Design(X, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)

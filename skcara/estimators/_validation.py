@@ -103,14 +103,13 @@ def encode_labels(y):
     y = np.asarray(y)
     classes, codes = _encode_integers(y)
     if classes is None:
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = _encode_sorted(y)
     if len(classes) < 2:
         raise ValueError(
             "CaLogisticRegression needs samples of at least 2 classes, but y contains "
             f"only one class: {classes.tolist()[0]!r}."
         )
-    return classes, codes.astype(_code_type(len(classes)), copy=False)
+    return classes, codes
 
 
 def _encode_integers(y):
@@ -143,6 +142,18 @@ def _encode_integers(y):
     for chunk, coded in zip(_chunks(y), _chunks(codes), strict=True):
         coded[:] = codes_of[chunk.astype(np.int64) - lowest]
     return (labels + lowest).astype(y.dtype), codes
+
+
+def _encode_sorted(y):
+    """Encode labels of any type; sorting them all at once would copy them all."""
+    # Numbers may be continuous anywhere; strings and objects show their kind at once.
+    is_number = y.dtype.kind not in "SUO"
+    check_classification_targets(y if is_number else y[:_MAX_LABEL_RANGE])
+    classes = np.unique(np.concatenate([np.unique(chunk) for chunk in _chunks(y)]))
+    codes = np.empty(len(y), dtype=_code_type(len(classes)))
+    for chunk, coded in zip(_chunks(y), _chunks(codes), strict=True):
+        coded[:] = np.searchsorted(classes, chunk)
+    return classes, codes
 
 
 def _code_type(n_classes):

@@ -92,7 +92,8 @@ class Problem:
         In the coordinates of the user, ``n_params`` rows.
     criterion : Criterion
     sample_weight : ndarray of shape (n_rows,), optional
-        Non-negative, not all zero, of any total.
+        Non-negative, not all zero, of any total; or what can be sliced and summed like
+        one.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Problem:
         self.total_weight = (
             float(design.n_rows)
             if sample_weight is None
-            else float(np.sum(sample_weight))
+            else float(sample_weight.sum())
         )
         self.n_rows = design.n_rows
         self.n_params = design.n_params
@@ -143,12 +144,18 @@ class Problem:
 
     # ---- rows ------------------------------------------------------------------
 
-    @cached_property
+    @property
     def weights(self):
         """Weights ``mu`` of all rows, summing to one (a view if all are equal)."""
-        if self.sample_weight is None:
-            return np.broadcast_to(1.0 / self.n_rows, (self.n_rows,))
-        return self.sample_weight / self.total_weight
+        return self.row_weights(slice(0, self.n_rows))
+
+    def row_weights(self, rows):
+        """Weights ``mu`` of a slice of rows, or of an array of indices."""
+        if self.sample_weight is not None:
+            return self.sample_weight[rows] / self.total_weight
+        is_slice = isinstance(rows, slice)
+        n_rows = len(range(*rows.indices(self.n_rows))) if is_slice else len(rows)
+        return np.broadcast_to(1.0 / self.n_rows, (n_rows,))
 
     @cached_property
     def target_moments(self):
@@ -171,10 +178,7 @@ class Problem:
 
     def rows(self, indices):
         """Dense rows in the solver's coordinates, targets and weights ``mu``."""
-        if self.sample_weight is None:
-            weights = np.full(len(indices), 1.0 / self.n_rows)
-        else:
-            weights = self.sample_weight[indices] / self.total_weight
+        weights = np.array(self.row_weights(indices))
         return self.design.take(indices), self.target[indices], weights
 
     # ---- the pass --------------------------------------------------------------
@@ -279,7 +283,7 @@ class Problem:
     def _group_masses(self, offsets):
         if self.sample_weight is None:
             return np.diff(offsets) / self.n_rows
-        return np.add.reduceat(self.sample_weight, offsets[:-1]) / self.total_weight
+        return np.add.reduceat(self.weights, offsets[:-1])
 
 
 def _count_wrong(derivative, weights):

@@ -21,12 +21,14 @@ caller corrects the gradient by a linear term instead.
 
 import numpy as np
 
-from skcara.data import group_sums
+from skcara.data import group_sums, row_range
 from skcara.solvers._quadratic import ScaledCholesky
 
 # Tiles per matched moment: factors deviate from one by 1/6 (one standard deviation).
 TILES_PER_MOMENT = 36
 _MAX_TILE_ROWS = 64
+# Moments of tiles computed at a time: there may be as many of them as entries of X.
+_PART_ENTRIES = 2**15
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02
 # The second solve removes the rounding of the first one, and the effect of the ridge
@@ -36,14 +38,14 @@ _REFINEMENTS = 2
 _RESIDUAL_TOLERANCE = 1e-11
 
 
-def calibrate(rows, derivative, weights, moments):
+def calibrate(rows, slopes, weights, moments):
     """Weights of the rows under which they have the given gradient and mass one.
 
     Parameters
     ----------
     rows : ndarray or CSR array of shape (n_rows, n_params)
-    derivative : ndarray of shape (n_rows, n_outputs)
-        Derivatives of the losses at the anchor.
+    slopes : ndarray of shape (n_rows, n_outputs)
+        Derivatives of the losses at the anchor, times the weights.
     weights : ndarray of shape (n_rows,)
         Positive, summing to about one.
     moments : ndarray of shape (n_params * n_outputs,)
@@ -54,38 +56,79 @@ def calibrate(rows, derivative, weights, moments):
     weights : ndarray of shape (n_rows,) or None
         ``None`` if no positive weights were found.
     """
-    n_rows, n_moments = len(weights), len(moments) + 1
-    tile_rows = n_rows // (TILES_PER_MOMENT * n_moments)
+    moments = np.append(moments, 1.0)
+    tile_rows = len(weights) // (TILES_PER_MOMENT * len(moments))
     tile_rows = min(max(tile_rows, 1), _MAX_TILE_ROWS)
-    edges = np.arange(0, n_rows, tile_rows)
-    masses = np.add.reduceat(weights, edges)
-    sums = group_sums(rows, derivative * weights[:, None], tile_rows)
-    tiles = np.column_stack([sums.reshape(len(masses), -1), masses])
-    factors = matching_factors(tiles, masses, np.append(moments, 1.0))
-    if factors is None:
+    tiles = _Tiles(rows, slopes, weights, tile_rows)
+    gram, size = tiles.second_moments()
+    # Errors are judged relative to the sum of what is added up, moment by moment.
+    size += np.abs(moments)
+    size[size == 0] = 1.0
+    system = ScaledCholesky(gram)
+    factors = np.ones(len(tiles.masses))
+    for _ in range(_REFINEMENTS):
+        multiplier = system.solve(moments - tiles.moments(factors))
+        factors += tiles.products(multiplier) / tiles.masses
+    # Written so that a NaN fails both tests.
+    is_positive = factors.min() > _MIN_FACTOR
+    error = (np.abs(tiles.moments(factors) - moments) / size).max()
+    if not (is_positive and error <= _RESIDUAL_TOLERANCE):
         return None
-    return weights * np.repeat(factors, tile_rows)[:n_rows]
+    return weights * tiles.of_rows(factors)
 
 
-def matching_factors(tiles, masses, moments):
-    """Positive factors with ``factors @ tiles == moments``, or None.
+class _Tiles:
+    """Moments (gradient, one) of tiles of consecutive rows, never all at once.
 
     Parameters
     ----------
-    tiles : ndarray of shape (n_tiles, n_moments)
-    masses : ndarray of shape (n_tiles,)
-    moments : ndarray of shape (n_moments,)
+    rows : ndarray or CSR array of shape (n_rows, n_params)
+    slopes : ndarray of shape (n_rows, n_outputs)
+        Derivatives of the losses, times the weights.
+    weights : ndarray of shape (n_rows,)
+    tile_rows : int
     """
-    # Errors are judged relative to the sum of what is added up, moment by moment.
-    size = np.abs(tiles).sum(axis=0) + np.abs(moments)
-    size[size == 0] = 1.0
-    roots = np.sqrt(masses)
-    scaled = tiles / roots[:, None]
-    system = ScaledCholesky(scaled.T @ scaled)
-    factors = np.ones(len(tiles))
-    for _ in range(_REFINEMENTS):
-        factors += scaled @ system.solve(moments - factors @ tiles) / roots
-    # Written so that a NaN fails both tests.
-    is_positive = factors.min() > _MIN_FACTOR
-    error = (np.abs(factors @ tiles - moments) / size).max()
-    return factors if is_positive and error <= _RESIDUAL_TOLERANCE else None
+
+    def __init__(self, rows, slopes, weights, tile_rows):
+        self._rows = rows
+        self._slopes = slopes
+        self._tile_rows = tile_rows
+        self._edges = np.arange(0, len(weights), tile_rows)
+        self.masses = np.add.reduceat(weights, self._edges)
+
+    def of_rows(self, values):
+        """Repeat the value of each tile for its rows."""
+        return np.repeat(values, self._tile_rows)[: len(self._slopes)]
+
+    def second_moments(self):
+        r"""Matrix :math:`\sum_t b_t b_t^\top / W_t`, and :math:`\sum_t |b_t|`."""
+        n_rows, n_params = self._rows.shape
+        n_moments = n_params * self._slopes.shape[1] + 1
+        matrix, size = np.zeros((n_moments, n_moments)), np.zeros(n_moments)
+        n_tiles = max(_PART_ENTRIES // n_moments, 16)
+        for first in range(0, len(self.masses), n_tiles):
+            masses = self.masses[first : first + n_tiles]
+            start = first * self._tile_rows
+            stop = min(start + n_tiles * self._tile_rows, n_rows)
+            tiles = np.empty((len(masses), n_moments))
+            tiles[:, :-1] = group_sums(
+                row_range(self._rows, start, stop),
+                self._slopes[start:stop],
+                self._tile_rows,
+            ).reshape(len(masses), -1)
+            tiles[:, -1] = masses
+            size += np.abs(tiles).sum(axis=0)
+            tiles /= np.sqrt(masses)[:, None]
+            matrix += tiles.T @ tiles
+        return matrix, size
+
+    def moments(self, factors):
+        """Moments of all tiles together, multiplied by these factors."""
+        gradient = self._rows.T @ (self._slopes * self.of_rows(factors)[:, None])
+        return np.append(gradient.ravel(), factors @ self.masses)
+
+    def products(self, multiplier):
+        """Scalar product of the moments of each tile with a vector."""
+        direction = multiplier[:-1].reshape(self._rows.shape[1], -1)
+        changes = np.einsum("ik,ik->i", self._rows @ direction, self._slopes)
+        return np.add.reduceat(changes, self._edges) + multiplier[-1] * self.masses

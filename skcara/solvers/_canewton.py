@@ -96,14 +96,18 @@ def _iterate_on_columns(problem, params, options, rng):
     if is_squared and options.recombination in ("auto", None):
         yield from iterate_squared(problem, params, rng, is_tall=is_tall)
     elif problem.n_rows * problem.n_params <= _SMALL_ENTRIES:
-        yield from _iterate_measures(problem, params, AllRows(problem))
+        rest = yield from _iterate_measures(problem, params, AllRows(problem))
+        yield from rest
     elif options.recombination is None or not is_tall:
         evaluation = problem.evaluate(params)
         yield Round(evaluation, 1.0)
         yield from iterate_newton(problem, evaluation, passes=1.0)
     else:
-        source = _make_source(problem, options.recombination, rng)
-        yield from _iterate_measures(problem, params, source)
+        # No name for the source: its rows are freed before the rounds on all rows.
+        rest = yield from _iterate_measures(
+            problem, params, _make_source(problem, options.recombination, rng)
+        )
+        yield from rest
 
 
 def _check_matrix_size(problem):
@@ -151,10 +155,14 @@ class _Progress:
 
 
 def _iterate_measures(problem, params, source):
-    """Yield rounds on the measures of a source, then on all rows if they fail."""
+    """Yield rounds on the measures of a source; return rounds on all rows.
+
+    The latter are for the case that the measures fail.
+    """
     progress = _Progress()
     start = source.start(params)
     params, passes, model = start.params, start.passes, start.model
+    del start  # matrices of many columns are not small: only the latest model is kept
     measure, n_recombinations, steps, expected = None, 0, 0, np.inf
     while True:
         evaluation = problem.evaluate(params, group_rows=source.group_rows)
@@ -176,7 +184,7 @@ def _iterate_measures(problem, params, source):
         measure = step.reduction.measure
         n_recombinations += measure is not None
         params = step.solution.params.reshape(params.shape)
-    yield from iterate_newton(
+    return iterate_newton(
         problem,
         progress.best,
         model=model,

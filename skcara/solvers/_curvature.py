@@ -154,7 +154,7 @@ def _read_squares(problem):
     """Weighted mean square of every feature."""
 
     def visit(start, rows):
-        weights = problem.weights[start : start + rows.shape[0]]
+        weights = problem.row_weights(slice(start, start + rows.shape[0]))
         if sparse.issparse(rows):
             return (rows.power(2).T @ weights,)
         return (np.einsum("i,ij,ij->j", weights, rows, rows),)
@@ -174,7 +174,7 @@ class _DenseGrams:
         return self._problem.design.map_reduce(self._visit, explicit=True)
 
     def _visit(self, start, rows):
-        weights = self._problem.weights[start : start + len(rows)]
+        weights = self._problem.row_weights(slice(start, start + len(rows)))
         if self._problem.design.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
         grams = []
@@ -207,7 +207,7 @@ class _SparseGrams:
 
     def _visit(self, start, rows):
         problem = self._problem
-        weights = problem.weights[start : start + rows.shape[0]]
+        weights = problem.row_weights(slice(start, start + rows.shape[0]))
         if problem.design.fit_intercept:
             ones = np.ones((rows.shape[0], 1))
             rows = sparse.hstack([rows, ones], format="csr")

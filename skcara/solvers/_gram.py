@@ -99,14 +99,14 @@ def gram_of_all_rows(problem, anchor, dtype=np.float64) -> GramSums:
 
 def gram_of_preconditioned_rows(problem, factor, anchor) -> GramSums:
     """Sum over all rows multiplied by the inverse of a triangular ``factor``."""
-    design, weights = problem.design, problem.weights
+    design = problem.design
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
         rows = rows.toarray() if sparse.issparse(rows) else rows
         if design.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
-        roots = np.sqrt(weights[part])
+        roots = np.sqrt(problem.row_weights(part))
         residual = (problem.target[part] - rows @ anchor) * roots
         rows = linalg.solve_triangular(
             factor, (rows * roots[:, None]).T, trans="T", check_finite=False

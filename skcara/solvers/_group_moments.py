@@ -153,7 +153,7 @@ class _ProductReader:
         n_rows = rows.shape[0]
         kept, chosen = self._dense_columns(rows)
         bounds = np.arange(0, n_rows + self._group_rows, self._group_rows)
-        weights = self._problem.weights[start : start + n_rows][kept]
+        weights = self._problem.row_weights(slice(start, start + n_rows))[kept]
         adder = sparse.csr_array(
             (weights, np.arange(kept.size), np.searchsorted(kept, bounds)),
             shape=(bounds.size - 1, kept.size),

@@ -21,6 +21,10 @@ _MIN_EFFECTIVE_ROWS = 1500
 _CHECKED_ROWS = 8192
 # Entries smaller than this share of the typical one are unknown to the sample.
 _NEGLIGIBLE = 1e-9
+# Rows are drawn in proportion to their influence, whose accuracy does not matter as
+# long as the weights of the drawn rows make up for what is used. Half precision covers
+# the range from 1 down to 1e-12 in this unit, in a quarter of the memory.
+_UNIT = 2.0**-15
 
 
 def hessian_diagonal(reduced, params):
@@ -44,11 +48,36 @@ def is_concentrated(reduced, params) -> bool:
 
 def _curvature_moments(reduced, params, stride):
     """Sums of the terms of the Hessian diagonal, and of their squares."""
-    rows, target = reduced.rows[::stride], reduced.target[::stride]
-    curvature = row_curvature(reduced.loss, target, rows @ params)
-    curvature *= reduced.weights[::stride, None]
-    squares = _squared(rows)
-    return squares.T @ curvature, _squared(squares).T @ np.square(curvature)
+    first, second = np.zeros(reduced.shape), np.zeros(reduced.shape)
+    for part, rows in reduced.parts(stride):
+        curvature = row_curvature(reduced.loss, reduced.target[part], rows @ params)
+        curvature *= reduced.weights[part, None]
+        squares = _squared(rows.copy())
+        first += squares.T @ curvature
+        second += _squared(squares).T @ np.square(curvature)
+    return first, second
+
+
+class RowDensity:
+    """Half the influence of the rows, half their weights, where it is asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+    influence : ndarray of shape (n_rows,)
+        In any unit.
+    """
+
+    def __init__(self, problem, influence):
+        self._problem = problem
+        self._influence = influence
+        self._total = influence.sum(dtype=np.float64)
+
+    def __getitem__(self, rows):
+        share = self._influence[rows].astype(np.float64)
+        share /= self._total
+        share += self._problem.row_weights(rows)
+        return share
 
 
 def row_influence(problem, params, diagonal):
@@ -63,16 +92,16 @@ def row_influence(problem, params, diagonal):
 
     Returns
     -------
-    influence : ndarray of shape (n_rows,)
-        At most one: a row has no more than the whole of a coordinate, and where the
-        diagonal is unknown nothing else bounds its share.
+    influence : ndarray of float16 of shape (n_rows,)
+        In units of ``_UNIT``, and at most one: a row has no more than the whole of a
+        coordinate, and where the diagonal is unknown nothing else bounds its share.
     """
     typical = np.mean(diagonal, where=diagonal > 0) if diagonal.any() else 1.0
     inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * typical)
     n_features = problem.design.n_features
     intercept_share = inverse[n_features:].sum(axis=0)
     intercept = params[n_features:].sum(axis=0)
-    weights, influence = problem.weights, np.empty(problem.n_rows)
+    influence = np.empty(problem.n_rows, dtype=np.float16)
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
@@ -81,12 +110,13 @@ def row_influence(problem, params, diagonal):
         size = _squared(rows) @ inverse[:n_features] + intercept_share
         importance = row_curvature(problem.loss, target, prediction)
         importance += np.square(problem.loss.derivative(target, prediction))
-        influence[part] = 0.5 * np.einsum("ik,ik->i", importance, size)
-        influence[part] *= weights[part]
+        exact = 0.5 * np.einsum("ik,ik->i", importance, size)
+        exact *= problem.row_weights(part)
+        influence[part] = np.minimum(exact, 1.0, out=exact) / _UNIT
         return ()
 
     problem.design.map_reduce(visit, explicit=True)
-    return np.minimum(influence, 1.0, out=influence)
+    return influence
 
 
 def row_curvature(loss, target, prediction):
@@ -96,4 +126,7 @@ def row_curvature(loss, target, prediction):
 
 
 def _squared(rows):
-    return rows.power(2) if sparse.issparse(rows) else np.square(rows)
+    """Square the entries, in place."""
+    entries = rows.data if sparse.issparse(rows) else rows
+    np.square(entries, out=entries)
+    return rows

@@ -10,8 +10,8 @@ corrected.
 """
 
 import numpy as np
-from scipy import sparse
 
+from skcara.data import append_ones
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 from skcara.solvers._reduced import loss_hessian
 from skcara.solvers._rounds import Round
@@ -44,17 +44,17 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
     ------
     Round
     """
-    is_exact, previous, n_stalled = False, np.inf, 0
+    is_exact, previous, n_stalled = False, (), 0
     cost = _hessian_cost(problem)
     while True:
         if model is None:
-            model, is_exact, previous = full_model(problem, anchor.params), True, np.inf
+            model, is_exact, previous = full_model(problem, anchor.params), True, ()
             passes += 1
         flat, gradient = anchor.params.ravel(), anchor.smooth_gradient.ravel()
         candidate = model.minimize(flat, gradient)
         predicted = -0.5 * model.decrease(flat, gradient, candidate)
         goal = _GOAL * abs(anchor.objective)
-        if not is_exact and steps_left(predicted, previous, goal) > cost:
+        if not is_exact and _steps_left(predicted, previous, goal) > cost:
             model = None
             continue
         noise = _NOISE * abs(anchor.objective)
@@ -76,11 +76,18 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
             return
         step = trial.params.ravel() - flat
         change = trial.smooth_gradient.ravel() - gradient
-        anchor, previous, is_exact = trial, predicted, False
+        anchor, previous, is_exact = trial, (*previous[-1:], predicted), False
         # An approximate Hessian may know nothing of a coordinate that still has to
         # move: only the exact one is allowed to end the search.
         is_stalled = n_stalled >= _MAX_STALLED_STEPS
         model = None if is_stalled else model.secant(step, change)
+
+
+def _steps_left(predicted, previous, goal):
+    """Extrapolate the mean contraction of the last two steps: single ones jump."""
+    if len(previous) < 2:
+        return steps_left(predicted, previous[-1] if previous else np.inf, goal)
+    return steps_left(predicted, np.sqrt(predicted * previous[0]), goal)
 
 
 def _trials(problem, anchor, candidate, max_halvings):
@@ -102,13 +109,16 @@ def _hessian_cost(problem):
 
 def full_model(problem, params) -> QuadraticModel:
     """Quadratic model with the Hessian of the full objective, in one pass."""
-    weights = problem.weights
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
-        rows = _with_intercept(rows, problem.design.fit_intercept)
+        rows = append_ones(rows) if problem.design.fit_intercept else rows
         hessian = loss_hessian(
-            rows, weights[part], problem.loss, problem.target[part], rows @ params
+            rows,
+            problem.row_weights(part),
+            problem.loss,
+            problem.target[part],
+            rows @ params,
         )
         return [hessian]
 
@@ -120,12 +130,3 @@ def full_model(problem, params) -> QuadraticModel:
         np.repeat(penalty.l1[:, 0], n_outputs),
         np.repeat(penalty.positive[:, 0], n_outputs),
     )
-
-
-def _with_intercept(rows, fit_intercept):
-    if not fit_intercept:
-        return rows
-    ones = np.ones((rows.shape[0], 1))
-    if sparse.issparse(rows):
-        return sparse.csr_array(sparse.hstack([rows, ones], format="csr"))
-    return np.hstack([rows, ones])

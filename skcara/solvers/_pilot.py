@@ -61,7 +61,8 @@ def minimize_part(sample: ReducedProblem, full, params, *, stride: int = 1) -> S
     """
     weights = sample.weights[::stride]
     part = ReducedProblem(
-        sample.rows[::stride],
+        # A slice of a sparse matrix is a copy.
+        sample.rows if stride == 1 else sample.rows[::stride],
         sample.target[::stride],
         weights / weights.sum(),
         sample.loss,

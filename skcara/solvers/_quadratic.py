@@ -21,7 +21,7 @@ result has full accuracy however ill-conditioned ``H`` is for coordinate descent
 """
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 _EPS = np.finfo(np.float64).eps
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
@@ -89,8 +89,12 @@ class QuadraticModel:
         curvature, observed = step @ image, step @ gradient_change
         if not observed > _MIN_SECANT * curvature:
             return self
-        matrix = self.matrix + np.outer(gradient_change, gradient_change / observed)
-        matrix -= np.outer(image, image / curvature)
+        # This model is replaced by the new one: two factors at once are not needed.
+        self._face_key = self._face_factor = None
+        matrix = self.matrix.copy()
+        # Rank-one updates in place; the transpose has the order that BLAS wants.
+        for scale, vector in ((observed, gradient_change), (-curvature, image)):
+            blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
         return QuadraticModel(matrix, self.l1, self.positive)
 
     # ---- nonsmooth -------------------------------------------------------------
@@ -99,14 +103,11 @@ class QuadraticModel:
         params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
         params[~self._moves & (self.l1 > 0)] = 0.0
         slope = gradient + self.matrix @ (params - anchor)
-        # The slope is a sum of products of this size, and a face step is not more
-        # accurate than its ridge.
-        scale = np.abs(gradient) + np.diagonal(self.matrix) * np.abs(params) + self.l1
-        noise = _MAX_ERROR * np.maximum(scale, scale.max() * _EPS)
         # Newton models start near their solution: try its face before any sweep.
         if params[self._is_bounded].any():
             params, slope = self._descend_faces(params, slope)
         for _ in range(_MAX_SWEEPS):
+            noise = self._noise(params, gradient)
             violating = np.flatnonzero(self._violation(params, slope) > noise)
             if not violating.size:
                 break
@@ -121,6 +122,19 @@ class QuadraticModel:
             n_nonzero = np.count_nonzero(params)
             params, slope = self._face_step(params, slope)
         return params, slope
+
+    def _noise(self, params, gradient):
+        """Error of the slope that no step can avoid.
+
+        The slope is a sum of products that may be larger than the result: to go on
+        below their rounding would follow directions whose only curvature is rounding.
+        Nor is a face step more accurate than its ridge.
+        """
+        curvature, sizes = np.maximum(np.diagonal(self.matrix), 0.0), np.abs(params)
+        roots, constant = np.sqrt(curvature), np.abs(gradient) + self.l1
+        rounding = 64 * _EPS * (constant + roots * (roots @ sizes))
+        noise = np.maximum(rounding, _MAX_ERROR * (constant + curvature * sizes))
+        return np.maximum(noise, noise.max() * _EPS)
 
     def _violation(self, params, slope):
         at_zero = np.where(self.positive, -slope, np.abs(slope)) - self.l1
@@ -195,7 +209,8 @@ class ScaledCholesky:
     def __init__(self, matrix):
         diagonal = np.diagonal(matrix)
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scaled = matrix * self._scale * self._scale[:, None]
+        scaled = matrix * self._scale
+        scaled *= self._scale[:, None]
         self._factor = ridged_cholesky(scaled)
 
     def solve(self, right_side):

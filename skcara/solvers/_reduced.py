@@ -16,12 +16,15 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions
+from skcara.data import predictions, row_range, with_entries
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
-# Rows scaled at a time for a Hessian: the scaled copy stays in the cache.
-_HESSIAN_ENTRIES = 2**18
+# Predictions computed at a time, and entries of rows that have to be copied for it
+# (scaled ones for a Hessian, sparse ones for a transpose): they stay in the cache, and
+# small against the data.
+_PART_PREDICTIONS = 2**14
+_COPIED_ENTRIES = 2**17
 # Up to this many classes a Gram matrix for each pair of them costs least.
 _FEW_OUTPUTS = 8
 # Share of the predicted decrease that a step must achieve.
@@ -39,7 +42,6 @@ class ReducedPoint:
     params: np.ndarray
     objective: float
     gradient: np.ndarray
-    prediction: np.ndarray
 
 
 class ReducedProblem:
@@ -66,6 +68,9 @@ class ReducedProblem:
         self.linear = linear
         self.n_rows, self.n_params = rows.shape
         self.shape = (self.n_params, loss.n_outputs)
+        self._is_sparse = sparse.issparse(rows)
+        n_entries = rows.nnz if self._is_sparse else rows.size
+        self._row_entries = max(n_entries / self.n_rows, 1.0)
         #: Price of a Hessian in gradients.
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
 
@@ -96,20 +101,31 @@ class ReducedProblem:
     def evaluate(self, params) -> ReducedPoint:
         """Objective and smooth gradient at flat ``params``."""
         shaped = params.reshape(self.shape)
-        prediction = predictions(self.rows, shaped)
-        loss, derivative = self.loss.weighted_sum(
-            self.target, prediction.copy(order="K"), self.weights
-        )
-        gradient = self.rows.T @ derivative + self.penalty.l2 * shaped
-        objective = loss + self.penalty.value(shaped)
+        gradient = self.penalty.l2 * shaped
+        objective = self.penalty.value(shaped)
+        for part, rows in self.parts():
+            loss, derivative = self.loss.weighted_sum(
+                self.target[part], predictions(rows, shaped), self.weights[part]
+            )
+            gradient += rows.T @ derivative
+            objective += loss
         if self.linear is not None:
             gradient += self.linear
             objective += float(np.sum(self.linear * shaped))
-        return ReducedPoint(params, objective, gradient.ravel(), prediction)
+        return ReducedPoint(params, objective, gradient.ravel())
 
-    def model(self, prediction) -> QuadraticModel:
-        """Quadratic model with the Hessian at these predictions, L2 included."""
-        matrix = self.hessian(prediction)
+    def slopes(self, params):
+        """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
+        slopes = np.empty((self.n_rows, self.shape[1]))
+        for part, rows in self.parts():
+            prediction = rows @ params.reshape(self.shape)
+            slopes[part] = self.loss.derivative(self.target[part], prediction)
+        slopes *= self.weights[:, None]
+        return slopes
+
+    def model(self, params) -> QuadraticModel:
+        """Quadratic model with the Hessian at flat ``params``, L2 included."""
+        matrix = self.hessian(params)
         matrix.flat[:: len(matrix) + 1] += self._spread(self.penalty.l2)
         return QuadraticModel(
             matrix, self._spread(self.penalty.l1), self._spread(self.penalty.positive)
@@ -118,21 +134,43 @@ class ReducedProblem:
     def _spread(self, strength):
         return np.repeat(strength[:, 0], self.shape[1])
 
-    def hessian(self, prediction):
+    def hessian(self, params):
         """Hessian of the loss in flat coordinates."""
         n_coords = self.n_params * self.shape[1]
         matrix = np.zeros((n_coords, n_coords))
-        step = max(_HESSIAN_ENTRIES // n_coords, 256)
-        for start in range(0, self.n_rows, step):
-            part = slice(start, start + step)
+        is_scaled_sparse = self._is_sparse and self.shape[1] == 1
+        scaled_entries = self._row_entries if is_scaled_sparse else n_coords
+        part_rows = max(int(_COPIED_ENTRIES / scaled_entries), 256)
+        for part, rows in self.parts(part_rows=part_rows):
             matrix += loss_hessian(
-                self.rows[part],
+                rows,
                 self.weights[part],
                 self.loss,
                 self.target[part],
-                prediction[part],
+                rows @ params.reshape(self.shape),
             )
         return matrix
+
+    def parts(self, stride: int = 1, part_rows: int | None = None):
+        """Yield slices of every ``stride``-th row, with these rows.
+
+        Parameters
+        ----------
+        stride : int
+        part_rows : int, optional
+            Rows of a part; default what stays in the cache.
+        """
+        if part_rows is None:
+            part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
+            if self._is_sparse:
+                few_rows = max(int(_COPIED_ENTRIES / self._row_entries), 256)
+                part_rows = min(part_rows, few_rows)
+        for start in range(0, self.n_rows, part_rows * stride):
+            part = slice(start, min(start + part_rows * stride, self.n_rows))
+            rows = row_range(self.rows, part.start, part.stop)
+            if stride > 1:
+                part, rows = slice(part.start, part.stop, stride), rows[::stride]
+            yield part, rows
 
 
 def loss_hessian(rows, weights, loss, target, prediction):
@@ -187,7 +225,8 @@ def _hessian_by_product(rows, weights, probability):
 def _weighted_gram(rows, curvature):
     root = np.sqrt(curvature)
     if sparse.issparse(rows):
-        scaled = sparse.csr_array(sparse.diags_array(root) @ rows)
+        data = np.repeat(root, np.diff(rows.indptr))
+        scaled = with_entries(rows, np.multiply(data, rows.data, out=data))
         return (scaled.T @ scaled).toarray()
     scaled = rows * root[:, None]
     return scaled.T @ scaled
@@ -238,7 +277,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     ReducedSolution
     """
     is_fresh = model is None
-    model = problem.model(start.prediction) if is_fresh else model
+    model = problem.model(start.params) if is_fresh else model
     point, first, previous = start, None, np.inf
     steps, evaluations, hessians = 0, 0, int(is_fresh)
     for _ in range(max_steps):
@@ -248,7 +287,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
         is_last = not predicted > accuracy * first
         n_left = steps_left(predicted, previous, accuracy * first)
         if not is_last and not is_fresh and n_left > problem.hessian_cost:
-            model, is_fresh, previous = problem.model(point.prediction), True, np.inf
+            model, is_fresh, previous = problem.model(point.params), True, np.inf
             hessians += 1
             continue
         following, tried = _line_search(problem, point, candidate, predicted)

@@ -21,6 +21,7 @@ from skcara.objective import Evaluation, Problem
 from skcara.recombination import RecombinationError, recombine_groups
 from skcara.solvers._calibration import TILES_PER_MOMENT, calibrate
 from skcara.solvers._influence import (
+    RowDensity,
     hessian_diagonal,
     is_concentrated,
     row_influence,
@@ -35,8 +36,10 @@ from skcara.solvers._sampling import draw_rows
 # rows, divided by n_coords where these are many, and within these bounds.
 _ROWS_SHARE = 1 / 32
 _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
-# The copy of the sampled rows must stay small against the data.
+# A measure has at most this share of the rows, and the copy of a sample must stay small
+# against the data, unless it is smaller than a chunk of a pass.
 _MAX_SHARE = 1 / 8
+_MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**20
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
@@ -64,7 +67,7 @@ class AllRows:
     def __init__(self, problem: Problem):
         self._full = problem
         self._problem = ReducedProblem(
-            problem.design.take(slice(None), keep_sparse=True),
+            problem.design.take(np.arange(problem.n_rows), keep_sparse=True),
             problem.target,
             np.ascontiguousarray(problem.weights),
             problem.loss,
@@ -86,6 +89,12 @@ class AllRows:
         return False
 
 
+def _max_sampled_rows(design):
+    free_rows = _FREE_BYTES / design.taken_row_bytes
+    rows = max(_MAX_COPIED_SHARE * design.n_rows, free_rows)
+    return int(min(rows, _MAX_SHARE * design.n_rows))
+
+
 class CalibratedSample:
     """A stratified sample of rows, reweighted to carry each full gradient exactly."""
 
@@ -102,20 +111,22 @@ class CalibratedSample:
             _MAX_ROWS_PER_COORD * n_coords,
         )
         self._density = None
-        self._max_size = int(_MAX_SHARE * problem.n_rows)
+        self._max_size = _max_sampled_rows(problem.design)
         self._draw(min(size, self._max_size))
 
     def _draw(self, size):
         full = self._full
-        weights = None if full.sample_weight is None else full.weights
-        self._size = size
-        self._indices, base_weights = draw_rows(
-            size, full.n_rows, self._rng, self._density, weights
+        self._size, self._sample = size, None  # never two samples at once
+        self._indices, weights = draw_rows(
+            size, full.n_rows, self._rng, self._density, full.sample_weight
         )
+        weights /= weights.sum()
+        if not self._can_grow:
+            self._density = None
         self._sample = ReducedProblem(
             full.design.take(self._indices, keep_sparse=True),
             full.target[self._indices],
-            base_weights / base_weights.sum(),
+            weights,
             full.loss,
             full.penalty,
         )
@@ -137,40 +148,43 @@ class CalibratedSample:
             start = run_pilot(self._sample, self._full, params)
         if not is_concentrated(self._sample, start.params):
             return start
-        diagonal = hessian_diagonal(self._sample, start.params)
-        share = row_influence(self._full, start.params, diagonal)
-        self._density = share / share.sum() + self._full.weights
+        params, passes = start.params, start.passes
+        del start  # a matrix that the next sample does not need
+        diagonal = hessian_diagonal(self._sample, params)
+        self._density = RowDensity(
+            self._full, row_influence(self._full, params, diagonal)
+        )
         # Uneven rows need more of them, as long as a Hessian stays below a pass.
         affordable = int(self._full.n_rows / self._sample.hessian_cost)
         size = max(self._size, min(affordable, _GROWTH * self._size))
         self._draw(min(size, self._max_size))
-        last = minimize_part(self._sample, self._full, start.params)
-        return Start(last.params, start.passes + 1.0 + last.passes, last.model)
+        last = minimize_part(self._sample, self._full, params)
+        return Start(last.params, passes + 1.0 + last.passes, last.model)
 
     def reduce(self, evaluation: Evaluation) -> Reduction:
         """Calibrate the weights, or add a linear term where that is impossible."""
         sample = self._sample
-        prediction = sample.rows @ evaluation.params
-        derivative = sample.loss.derivative(sample.target, prediction)
+        slopes = sample.slopes(evaluation.params)
         gradient, weights = evaluation.gradient, None
         if self._is_calibration_cheap:
-            weights = calibrate(
-                sample.rows, derivative, sample.weights, gradient.ravel()
-            )
+            weights = calibrate(sample.rows, slopes, sample.weights, gradient.ravel())
         if weights is not None:
             measure = Measure(self._indices, weights)
             return Reduction(sample.reweighted(weights), measure)
-        derivative *= sample.weights[:, None]
-        slope = gradient - sample.rows.T @ derivative
+        slope = gradient - sample.rows.T @ slopes
         damping = prior(self._full.design, self._full.n_rows)
         return Reduction(sample.tilted(evaluation.params, slope, damping), None)
 
     def enlarge(self) -> bool:
         """Draw more rows; false if there are not many more to draw."""
-        if 2 * self._size > self._max_size:
+        if not self._can_grow:
             return False
         self._draw(min(_GROWTH * self._size, self._max_size))
         return True
+
+    @property
+    def _can_grow(self):
+        return 2 * self._size <= self._max_size
 
 
 class RecombinedGroups:

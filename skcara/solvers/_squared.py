@@ -162,8 +162,9 @@ def solve_sample(problem, rng, rows_per_column=_METRIC_ROWS_PER_COLUMN) -> Sampl
         _MIN_ROWS_PER_COLUMN * problem.n_params,
         rows_per_column * problem.n_params,
     )
-    weights = None if problem.sample_weight is None else problem.weights
-    indices, sample_weights = draw_rows(size, problem.n_rows, rng, weights=weights)
+    indices, sample_weights = draw_rows(
+        size, problem.n_rows, rng, weights=problem.sample_weight
+    )
     sample_weights /= sample_weights.sum()
     penalty, start = problem.penalty, level(problem)
     # Single precision is enough for a metric, unless the columns are nearly dependent.

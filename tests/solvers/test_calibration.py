@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skcara.solvers._calibration import calibrate, matching_factors
+from skcara.solvers._calibration import calibrate
 
 
 def sample(n_rows, n_params, n_outputs, seed):
@@ -28,7 +28,9 @@ def test_calibrated_measure_has_the_gradient_and_mass_one(
         derivative -= derivative.mean(axis=1, keepdims=True)
     gradient = (rows.T @ (derivative * weights[:, None])).ravel()
     gradient += 1e-3 * (rows.T @ derivative[rng.permutation(n_rows)]).ravel() / n_rows
-    calibrated = calibrate(to_rows(rows), derivative, weights, gradient)
+    calibrated = calibrate(
+        to_rows(rows), derivative * weights[:, None], weights, gradient
+    )
     assert (calibrated > 0).all()
     assert calibrated.sum() == pytest.approx(1.0, rel=1e-12)
     reached = (rows.T @ (derivative * calibrated[:, None])).ravel()
@@ -39,7 +41,7 @@ def test_calibrated_measure_has_the_gradient_and_mass_one(
 def test_unreachable_gradient_gives_no_measure():
     rows, derivative, weights, _ = sample(3000, 6, 1, seed=0)
     beyond = np.full(6, 2 * np.abs(rows).max())
-    assert calibrate(rows, derivative, weights, beyond) is None
+    assert calibrate(rows, derivative * weights[:, None], weights, beyond) is None
 
 
 def test_duplicated_and_zero_columns_are_no_obstacle():
@@ -47,18 +49,20 @@ def test_duplicated_and_zero_columns_are_no_obstacle():
     rows[:, 1], rows[:, 2] = rows[:, 0], 0.0
     gradient = rows.T @ (derivative[:, 0] * weights)
     gradient[3] += 1e-4
-    calibrated = calibrate(rows, derivative, weights, gradient)
+    calibrated = calibrate(rows, derivative * weights[:, None], weights, gradient)
     reached = rows.T @ (derivative[:, 0] * calibrated)
     np.testing.assert_allclose(reached, gradient, atol=1e-11)
 
 
 def test_factors_change_as_little_as_possible(global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    tiles = rng.standard_normal((400, 3))
-    masses = rng.uniform(1, 2, 400)
-    moments = tiles.sum(axis=0) + 5.0
-    factors = matching_factors(tiles, masses, moments)
+    # So few rows that each of them is a tile.
+    rows, derivative, weights, _ = sample(100, 3, 1, global_random_seed)
+    tiles = np.column_stack([rows * derivative * weights[:, None], weights])
+    moments = tiles.sum(axis=0)
+    moments[:-1] += 0.01
+    calibrated = calibrate(rows, derivative * weights[:, None], weights, moments[:-1])
     # Stationarity: W_t (f_t - 1) is a combination of the moments.
-    change = masses * (factors - 1)
+    change = calibrated - weights
+    assert np.abs(change).max() > 1e-4 * weights.max()
     multiplier, *_ = np.linalg.lstsq(tiles, change, rcond=None)
-    np.testing.assert_allclose(tiles @ multiplier, change, atol=1e-10)
+    np.testing.assert_allclose(tiles @ multiplier, change, atol=1e-10 * weights.max())

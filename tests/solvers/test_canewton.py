@@ -307,7 +307,7 @@ def test_full_hessian_is_the_derivative_of_the_gradient(loss, to_X):
     np.testing.assert_allclose(matrix @ step.ravel(), change, atol=1e-12)
     rows = problem.design.take(np.arange(problem.n_rows), keep_sparse=True)
     reduced = ReducedProblem(rows, y, problem.weights, problem.loss, problem.penalty)
-    model = reduced.model(rows @ params)
+    model = reduced.model(params.ravel())
     np.testing.assert_allclose(model.matrix, matrix, atol=1e-12)
 
 
@@ -338,7 +338,7 @@ def test_wrong_hessian_is_corrected_on_the_full_data():
     X, score, rng = gaussian(3000, 8)
     problem = standardised(make_problem(X, labels(score, rng), "logistic", l2=1e-3))
     anchor = problem.evaluate(zeros(problem))
-    model = AllRows(problem).reduce(anchor).problem.model(np.zeros((3000, 1)))
+    model = AllRows(problem).reduce(anchor).problem.model(np.zeros(9))
     model.matrix[0, 0] *= 20.0
     model.matrix[1, 1] /= 1.1
     rounds = iterate_newton(problem, anchor, model=model)

@@ -77,6 +77,22 @@ def test_coordinates_without_curvature_do_not_move():
     np.testing.assert_allclose(params, [1.9, 0.0, 0.0], err_msg="L1 alone decides")
 
 
+@pytest.mark.parametrize("curvature", [-3e-15, -1e-16, 1e-16])
+def test_direction_without_curvature_is_not_followed(curvature, global_random_seed):
+    # As the intercepts of several classes, to which any constant may be added.
+    matrix = semi_definite(12, 20, global_random_seed) / 20
+    constant = np.zeros(12)
+    constant[-3:] = 1 / np.sqrt(3)
+    project = np.eye(12) - np.outer(constant, constant)
+    matrix = project @ matrix @ project + curvature * np.outer(constant, constant)
+    l1 = np.where(np.arange(12) < 9, 1e-3, 0.0)
+    rng = np.random.default_rng(global_random_seed)
+    gradient = 0.1 * project @ rng.standard_normal(12) + 2e-15 * constant
+    model = QuadraticModel(matrix, l1, np.zeros(12, dtype=bool))
+    params = model.minimize(np.zeros(12), gradient)
+    assert abs(constant @ params) < 1.0
+
+
 def test_secant_update_maps_step_to_gradient_change(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     truth = semi_definite(6, 12, global_random_seed + 1)

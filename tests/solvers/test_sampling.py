@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from solvers.tall_problems import labels, make_problem, rare_levels
 
+from skcara.solvers import _sampling
 from skcara.solvers._influence import (
     hessian_diagonal,
     is_concentrated,
@@ -37,6 +38,19 @@ def test_sample_covers_every_part_of_sorted_rows():
     indices, weights = draw_rows(100, 10_000, np.random.RandomState(0))
     np.testing.assert_array_equal(indices // 100, np.arange(100))
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_chunks_do_not_change_the_sample(monkeypatch):
+    rng = np.random.default_rng(0)
+    density, weights = rng.pareto(1.5, 5000), rng.uniform(size=5000)
+    samples = []
+    for chunk_rows in (64, 2**14):
+        monkeypatch.setattr(_sampling, "_CHUNK_ROWS", chunk_rows)
+        random = np.random.RandomState(0)
+        samples.append(draw_rows(300, 5000, random, density, weights))
+    np.testing.assert_array_equal(samples[0][0], samples[1][0])
+    np.testing.assert_allclose(samples[0][1], samples[1][1], rtol=1e-10)
+    assert 250 < len(samples[0][0]) <= 400
 
 
 def test_dense_rows_are_kept_with_their_own_weight():

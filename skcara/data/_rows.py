@@ -1,0 +1,51 @@
+"""Operations on rows that are the same for dense and sparse ones."""
+
+import numpy as np
+from scipy import sparse
+
+
+def row_range(rows, start: int, stop: int):
+    """Rows ``start:stop``, sharing the memory of ``rows``.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_columns)
+    start, stop : int
+    """
+    if not sparse.issparse(rows):
+        return rows[start:stop]
+    # Slicing would search every row for its columns, and copy the entries.
+    first, last = rows.indptr[start], rows.indptr[stop]
+    return _csr_view(
+        rows.data[first:last],
+        rows.indices[first:last],
+        rows.indptr[start : stop + 1] - first,
+        rows.shape[1],
+    )
+
+
+def with_entries(rows, data):
+    """CSR rows with the same pattern and other entries."""
+    return _csr_view(data, rows.indices, rows.indptr, rows.shape[1])
+
+
+def _csr_view(data, indices, indptr, n_columns):
+    # Given to the constructor, views into larger arrays would be copied.
+    view = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    view.data, view.indices, view.indptr = data, indices, indptr
+    return view
+
+
+def append_ones(rows):
+    """Rows with a column of ones behind, in the same format."""
+    n_rows, n_columns = rows.shape
+    if not sparse.issparse(rows):
+        return np.hstack([rows, np.ones((n_rows, 1))])
+    # Stacking would go through another format and copy the entries three times.
+    indptr = rows.indptr + np.arange(n_rows + 1, dtype=rows.indptr.dtype)
+    is_entry = np.ones(indptr[-1], dtype=bool)
+    is_entry[indptr[1:] - 1] = False
+    data = np.ones(len(is_entry))
+    indices = np.full(len(is_entry), n_columns, dtype=rows.indices.dtype)
+    data[is_entry], indices[is_entry] = rows.data, rows.indices
+    return sparse.csr_array((data, indices, indptr), shape=(n_rows, n_columns + 1))

@@ -1,0 +1,46 @@
+"""Operations on rows are the same for dense and sparse ones."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from skcara.data import append_ones, row_range, with_entries
+
+
+def make_rows(to_rows):
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((50, 6)) * (rng.uniform(size=(50, 6)) < 0.4)
+    dense[7] = dense[-1] = 0.0
+    return dense, to_rows(dense)
+
+
+def to_dense(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+@pytest.mark.parametrize("bounds", [(0, 50), (5, 20), (49, 50), (7, 8), (3, 3)])
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+def test_row_range_is_a_view(to_rows, bounds):
+    dense, rows = make_rows(to_rows)
+    part = row_range(rows, *bounds)
+    assert_array_equal(to_dense(part), dense[slice(*bounds)])
+    sums = part.T @ np.ones(part.shape[0])
+    assert_allclose(sums, to_dense(part).sum(axis=0), atol=1e-13)
+    entries = [rows.data, part.data] if sparse.issparse(rows) else [rows, part]
+    assert np.shares_memory(*entries) == (entries[1].size > 0)
+
+
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+def test_ones_stand_behind_the_columns(to_rows):
+    dense, rows = make_rows(to_rows)
+    extended = append_ones(rows)
+    assert sparse.issparse(extended) == sparse.issparse(rows)
+    assert_array_equal(to_dense(extended), np.hstack([dense, np.ones((50, 1))]))
+
+
+def test_entries_are_replaced_without_a_copy_of_the_pattern():
+    dense, rows = make_rows(sparse.csr_array)
+    squares = with_entries(rows, rows.data**2)
+    assert_array_equal(squares.toarray(), dense**2)
+    assert np.shares_memory(squares.indices, rows.indices)
