@@ -4,7 +4,7 @@ from skcara.data._blas import one_blas_thread
 from skcara.data._design import Design
 from skcara.data._group_sums import group_sums
 from skcara.data._products import predictions
-from skcara.data._rows import append_ones, row_range, with_entries
+from skcara.data._rows import append_ones, row_range, transposed, with_entries
 
 __all__ = [
     "Design",
@@ -13,5 +13,6 @@ __all__ = [
     "one_blas_thread",
     "predictions",
     "row_range",
+    "transposed",
     "with_entries",
 ]

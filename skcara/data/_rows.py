@@ -29,9 +29,21 @@ def with_entries(rows, data):
     return _csr_view(data, rows.indices, rows.indptr, rows.shape[1])
 
 
+def transposed(rows):
+    """Transpose, sharing the memory of ``rows``."""
+    if not sparse.issparse(rows):
+        return rows.T
+    view = sparse.csc_array(rows.shape[::-1], dtype=rows.dtype)
+    return _with_arrays(view, rows.data, rows.indices, rows.indptr)
+
+
 def _csr_view(data, indices, indptr, n_columns):
-    # Given to the constructor, views into larger arrays would be copied.
     view = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    return _with_arrays(view, data, indices, indptr)
+
+
+def _with_arrays(view, data, indices, indptr):
+    # Given to the constructor, views into larger arrays would be copied.
     view.data, view.indices, view.indptr = data, indices, indptr
     return view
 

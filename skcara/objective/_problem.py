@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Design, group_sums, predictions
+from skcara.data import Design, group_sums, predictions, transposed
 from skcara.objective._criteria import ColumnMoments, Criterion
 from skcara.objective._losses import Loss
 from skcara.objective._penalty import SeparablePenalty
@@ -215,7 +215,7 @@ class Problem:
             n_wrong = self._may_be_unbounded and _count_wrong(derivative, weights)
             terms = [total, n_wrong, derivative.sum(axis=0)]
             if group_rows is None:
-                terms.append(rows.T @ derivative)
+                terms.append(transposed(rows) @ derivative)
             else:
                 groups = slice(start // group_rows, -(-stop // group_rows))
                 sums = group_sums(rows, derivative, group_rows)

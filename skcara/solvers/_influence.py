@@ -16,6 +16,8 @@ proportion to the influence keeps such rows with certainty and with their own we
 import numpy as np
 from scipy import sparse
 
+from skcara.data import predictions
+
 # Effective number of rows behind a Hessian entry below which it is concentrated.
 _MIN_EFFECTIVE_ROWS = 1500
 _CHECKED_ROWS = 8192
@@ -98,16 +100,22 @@ def row_influence(problem, params, diagonal):
     """
     typical = np.mean(diagonal, where=diagonal > 0) if diagonal.any() else 1.0
     inverse = 1.0 / np.maximum(diagonal, _NEGLIGIBLE * typical)
-    n_features = problem.design.n_features
-    intercept_share = inverse[n_features:].sum(axis=0)
-    intercept = params[n_features:].sum(axis=0)
+    design = problem.design
+    coef, intercept = design.effective_params(params)
+    # (x - shift)^2 = x^2 - 2 shift x + shift^2, without touching the rows.
+    shift, scale = design.chunk_shift[:, None], design.chunk_scale[:, None]
+    quadratic = inverse[: design.n_features] / scale**2
+    linear = -2 * shift * quadratic
+    constant = (shift**2 * quadratic).sum(axis=0)
+    constant += inverse[design.n_features :].sum(axis=0)
     influence = np.empty(problem.n_rows, dtype=np.float16)
 
     def visit(start, rows):
         part = slice(start, start + rows.shape[0])
         target = problem.target[part]
-        prediction = rows @ params[:n_features] + intercept
-        size = _squared(rows) @ inverse[:n_features] + intercept_share
+        prediction = predictions(rows, coef) + intercept
+        size = rows @ linear + constant if shift.any() else constant
+        size = np.maximum(size + _squared(rows.copy()) @ quadratic, 0.0)
         importance = row_curvature(problem.loss, target, prediction)
         importance += np.square(problem.loss.derivative(target, prediction))
         exact = 0.5 * np.einsum("ik,ik->i", importance, size)
@@ -115,7 +123,7 @@ def row_influence(problem, params, diagonal):
         influence[part] = np.minimum(exact, 1.0, out=exact) / _UNIT
         return ()
 
-    problem.design.map_reduce(visit, explicit=True)
+    design.map_reduce(visit)
     return influence
 
 

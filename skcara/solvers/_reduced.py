@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions, row_range, with_entries
+from skcara.data import predictions, row_range, transposed, with_entries
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
@@ -107,7 +107,7 @@ class ReducedProblem:
             loss, derivative = self.loss.weighted_sum(
                 self.target[part], predictions(rows, shaped), self.weights[part]
             )
-            gradient += rows.T @ derivative
+            gradient += transposed(rows) @ derivative
             objective += loss
         if self.linear is not None:
             gradient += self.linear

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skcara.data import append_ones, row_range, with_entries
+from skcara.data import append_ones, row_range, transposed, with_entries
 
 
 def make_rows(to_rows):
@@ -44,3 +44,13 @@ def test_entries_are_replaced_without_a_copy_of_the_pattern():
     squares = with_entries(rows, rows.data**2)
     assert_array_equal(squares.toarray(), dense**2)
     assert np.shares_memory(squares.indices, rows.indices)
+
+
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+def test_transpose_is_a_view(to_rows):
+    dense, rows = make_rows(to_rows)
+    part = transposed(row_range(rows, 5, 20))
+    assert_array_equal(to_dense(part), dense[5:20].T)
+    assert_allclose(part @ np.ones((15, 2)), dense[5:20].T @ np.ones((15, 2)))
+    entries = [rows.data, part.data] if sparse.issparse(rows) else [rows, part]
+    assert np.shares_memory(*entries)

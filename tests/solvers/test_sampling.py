@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
-from solvers.tall_problems import labels, make_problem, rare_levels
+from scipy import sparse
+from solvers.tall_problems import (
+    classes,
+    gaussian,
+    labels,
+    make_problem,
+    rare_levels,
+)
 
-from skcara.solvers import _sampling
+from skcara.solvers import _influence, _sampling
+from skcara.solvers._coordinates import standardised
 from skcara.solvers._influence import (
     hessian_diagonal,
     is_concentrated,
+    row_curvature,
     row_influence,
 )
 from skcara.solvers._reduced import ReducedProblem
@@ -76,6 +85,26 @@ def test_rows_of_rare_levels_are_influential():
     has_rare_level = X[:, -3:].any(axis=1)
     assert has_rare_level.sum() < 100
     assert influence[has_rare_level].min() > 50 * np.median(influence)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+@pytest.mark.parametrize("to_X", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e5])
+def test_influence_is_the_share_of_a_row_in_the_curvature(offset, to_X, loss):
+    X, score, rng = gaussian(3000, 4)
+    target = labels(score, rng) if loss == "logistic" else classes(score, rng)
+    problem = standardised(make_problem(to_X(X + offset), target, loss))
+    params = 0.1 * rng.standard_normal((problem.n_params, problem.n_outputs))
+    diagonal = rng.uniform(0.5, 2.0, params.shape)
+    rows, target, weights = problem.rows(np.arange(problem.n_rows))
+    prediction = rows @ params
+    importance = row_curvature(problem.loss, target, prediction)
+    importance = importance + problem.loss.derivative(target, prediction) ** 2
+    share = np.einsum("ik,ij,jk->i", importance, rows**2, 1 / diagonal)
+    expected = 0.5 * weights * share / _influence._UNIT
+    influence = row_influence(problem, params, diagonal)
+    # Eleven bits are kept.
+    np.testing.assert_allclose(influence, expected, rtol=1e-3)
 
 
 def test_gaussian_columns_are_not_concentrated():
