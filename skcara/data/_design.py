@@ -37,8 +37,8 @@ from skcara.data._rows import append_ones, row_range, with_entries
 # cost of a Python call is small against the work on them.
 _CHUNK_ENTRIES = 2**18
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 8192
-# Objects and products of SciPy cost more than those of NumPy: sparse chunks are larger.
-_SPARSE_CHUNK_ENTRIES, _MAX_SPARSE_CHUNK_ROWS = 2**20, 2**15
+# Slicing a sparse matrix costs more than a view, so its chunks have more rows.
+_MAX_SPARSE_CHUNK_ROWS = 2**15
 # A span is what one task of the thread pool reads. Its size does not depend on the
 # number of threads, hence neither does the order of the additions.
 _SPAN_CHUNKS = 16
@@ -47,9 +47,9 @@ _SPAN_CHUNKS = 16
 _EXPLICIT_SHIFT_RATIO = 1e3
 
 
-def _chunk_rows(entries: int, entries_per_row: float, most: int) -> int:
-    """Rows of a chunk with about so many entries, a power of two."""
-    rows = int(entries / max(entries_per_row, 1.0))
+def _chunk_rows(entries_per_row: float, most: int) -> int:
+    """Rows of a chunk, a power of two."""
+    rows = int(_CHUNK_ENTRIES / max(entries_per_row, 1.0))
     rows = min(max(rows, _MIN_CHUNK_ROWS), most)
     return 1 << (rows.bit_length() - 1)
 
@@ -83,11 +83,10 @@ class Design:
             raise ValueError("Columns can only be shifted next to an intercept.")
         self.n_jobs = n_jobs
         if self.is_sparse:
-            size = _SPARSE_CHUNK_ENTRIES, self.X.nnz / max(self.n_rows, 1)
-            self.chunk_rows = _chunk_rows(*size, _MAX_SPARSE_CHUNK_ROWS)
+            density = self.X.nnz / max(self.n_rows, 1)
+            self.chunk_rows = _chunk_rows(density, _MAX_SPARSE_CHUNK_ROWS)
         else:
-            size = _CHUNK_ENTRIES, self.n_features
-            self.chunk_rows = _chunk_rows(*size, _MAX_CHUNK_ROWS)
+            self.chunk_rows = _chunk_rows(self.n_features, _MAX_CHUNK_ROWS)
         self._explicit = bool(
             (np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any()
         )

@@ -16,7 +16,7 @@ proportion to the influence keeps such rows with certainty and with their own we
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions
+from skcara.data import predictions, with_entries
 
 # Effective number of rows behind a Hessian entry below which it is concentrated.
 _MIN_EFFECTIVE_ROWS = 1500
@@ -54,7 +54,7 @@ def _curvature_moments(reduced, params, stride):
     for part, rows in reduced.parts(stride):
         curvature = row_curvature(reduced.loss, reduced.target[part], rows @ params)
         curvature *= reduced.weights[part, None]
-        squares = _squared(rows.copy())
+        squares = _squared(rows)
         first += squares.T @ curvature
         second += _squared(squares).T @ np.square(curvature)
     return first, second
@@ -115,7 +115,7 @@ def row_influence(problem, params, diagonal):
         target = problem.target[part]
         prediction = predictions(rows, coef) + intercept
         size = rows @ linear + constant if shift.any() else constant
-        size = np.maximum(size + _squared(rows.copy()) @ quadratic, 0.0)
+        size = np.maximum(size + _squared(rows) @ quadratic, 0.0)
         importance = row_curvature(problem.loss, target, prediction)
         importance += np.square(problem.loss.derivative(target, prediction))
         exact = 0.5 * np.einsum("ik,ik->i", importance, size)
@@ -134,7 +134,7 @@ def row_curvature(loss, target, prediction):
 
 
 def _squared(rows):
-    """Square the entries, in place."""
-    entries = rows.data if sparse.issparse(rows) else rows
-    np.square(entries, out=entries)
-    return rows
+    """Squares of the entries."""
+    if sparse.issparse(rows):
+        return with_entries(rows, np.square(rows.data))
+    return np.square(rows)
