@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import predictions
+from skcara.data import predictions, row_range
 from skcara.objective import ColumnMoments
 
 # The correction for the shift loses the square of this factor in accuracy.
-_MAX_IMPLICIT_SHIFT = {np.float64: 30.0, np.float32: 0.5}
-# Rows of a sample taken at a time.
+_MAX_IMPLICIT_SHIFT = {np.float64: 4.0, np.float32: 0.5}
+# Entries of dense rows that are made at a time.
 _TAKEN_ENTRIES = 2**18
+# A sparse product of two rows costs so much more per entry than a dense one that it
+# pays only for rows with a smaller share of entries than this.
+_DENSE_SHARE = 0.06
 # One of so many parts of a sample is searched for columns that few rows carry.
 _CHECKED_PARTS = 8
 _EPS = np.finfo(np.float64).eps
@@ -176,10 +179,14 @@ def column_moments(problem, gram) -> ColumnMoments:
 
 def _centre(shift, gram, sums, mass, total):
     """Sums over rows minus ``shift``, from the sums over the rows as they are."""
-    column_sums = sums[:, 1]
+    column_sums, size = sums[:, 1], np.diagonal(gram) + total * shift**2
     gram = gram - np.outer(shift, column_sums) - np.outer(column_sums, shift)
     gram += total * np.outer(shift, shift)
-    return gram, sums - np.outer(shift, [mass, total])
+    sums = sums - np.outer(shift, [mass, total])
+    # What is left of a constant column is rounding, which no scale must blow up.
+    is_constant = np.diagonal(gram) < 64 * _EPS * size
+    gram[is_constant] = gram[:, is_constant] = sums[is_constant] = 0.0
+    return gram, sums
 
 
 def _scale_rows(rows, factors):
@@ -190,9 +197,20 @@ def _scale_rows(rows, factors):
 
 def _gram(rows, dtype):
     """Gram matrix, infinite where values are beyond the range of the precision."""
+    if sparse.issparse(rows) and rows.nnz >= _DENSE_SHARE * np.prod(rows.shape):
+        return _gram_of_dense_parts(rows)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(dtype, copy=False)
         return _product(rows.T, rows).astype(np.float64, copy=False)
+
+
+def _gram_of_dense_parts(rows):
+    n_rows, n_columns = rows.shape
+    gram, step = np.zeros((n_columns, n_columns)), max(_TAKEN_ENTRIES // n_columns, 1)
+    for start in range(0, n_rows, step):
+        part = row_range(rows, start, min(start + step, n_rows)).toarray()
+        gram += part.T @ part
+    return gram
 
 
 def _product(left, right):

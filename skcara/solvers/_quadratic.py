@@ -53,7 +53,8 @@ class QuadraticModel:
         self.positive = positive
         curvature = np.diagonal(matrix)
         # What is left of a column of zeros is rounding; such coordinates do not move.
-        self._moves = curvature > (len(l1) * _EPS) ** 2 * curvature.max()
+        # In standardised coordinates only an L2 term makes a curvature large.
+        self._moves = curvature > (len(l1) * _EPS) ** 2 * min(curvature.max(), 1.0)
         self._is_bounded = (l1 > 0) | positive
         self._is_unbounded = self._moves & ~self._is_bounded
         self.is_smooth = not self._is_bounded.any()
@@ -87,7 +88,10 @@ class QuadraticModel:
         """
         image = self.matrix @ step
         curvature, observed = step @ image, step @ gradient_change
-        if not observed > _MIN_SECANT * curvature:
+        # Along a direction without curvature both of them are rounding.
+        size = np.abs(step) @ np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
+        is_flat = not curvature > len(step) * _EPS * size**2
+        if is_flat or not observed > _MIN_SECANT * curvature:
             return self
         # This model is replaced by the new one: two factors at once are not needed.
         self._face_key = self._face_factor = None

@@ -210,15 +210,16 @@ def _hessian_by_pairs(rows, weights, probability):
 
 
 def _hessian_by_product(rows, weights, probability):
-    """Hessian for class probabilities, mostly from one large product."""
+    """Hessian for class probabilities from one large product."""
     (n_rows, n_params), n_outputs = rows.shape, probability.shape[1]
     outer = probability * np.sqrt(weights)[:, None]
     outer = (rows[:, :, None] * outer[:, None, :]).reshape(n_rows, -1)
     hessian = -(outer.T @ outer)
     blocks = hessian.reshape(n_params, n_outputs, n_params, n_outputs)
-    for output in range(n_outputs):
-        curvature = weights * probability[:, output]
-        blocks[:, output, :, output] += _weighted_gram(rows, curvature)
+    diagonal = np.arange(n_outputs)
+    # Not diag(p) - p^2, which cancels where a class is certain.
+    blocks[:, diagonal, :, diagonal] = 0.0
+    blocks[:, diagonal, :, diagonal] = -blocks.sum(axis=3).transpose(1, 0, 2)
     return hessian
 
 

@@ -11,6 +11,10 @@ function of a small matrix and vector alone,
 
 This is the limit case of a reduced measure that matches gradient and curvature: ``T``
 and ``t`` play the role of at most ``n_params`` rows, exact for every ``p``.
+
+Nearly dependent columns have directions whose curvature is lost in rounding. They are
+left out of ``T``, but not out of the loss: its slope in them may be far larger than
+rounding, and a certificate must see it.
 """
 
 from dataclasses import dataclass
@@ -37,7 +41,9 @@ class SquaredStatistics:
     response : ndarray of shape (rank,)
         ``t``.
     rest : float
-        Mean square of the residual at the anchor that no ``params`` can explain.
+        Mean square of the residual at the anchor that the factor does not explain.
+    lost_slope : ndarray of shape (n_params,)
+        Slope of the loss in directions that are not in the factor.
     is_triangular : bool
         Whether the factor is upper triangular and far from singular.
     """
@@ -46,16 +52,18 @@ class SquaredStatistics:
     factor: np.ndarray
     response: np.ndarray
     rest: float
+    lost_slope: np.ndarray
     is_triangular: bool = False
 
     def loss(self, params):
         """Mean loss at flat ``params``."""
         misfit = self._misfit(params)
-        return 0.5 * float(misfit @ misfit + self.rest)
+        loss = 0.5 * (misfit @ misfit + self.rest)
+        return max(float(loss + self.lost_slope @ (params - self.anchor)), 0.0)
 
     def gradient(self, params):
         """Gradient of the mean loss."""
-        return self.factor.T @ self._misfit(params)
+        return self.factor.T @ self._misfit(params) + self.lost_slope
 
     def _misfit(self, params):
         return self.factor @ (params - self.anchor) - self.response
@@ -64,7 +72,9 @@ class SquaredStatistics:
         """Minimise loss plus penalty, without normal equations where possible."""
         l2 = penalty.l2[:, 0]
         if not penalty.is_smooth:
-            return self.refine(penalty, start, self.gradient(start) + l2 * start)
+            # Without curvature a slope would lead anywhere.
+            gradient = self.gradient(start) - self.lost_slope
+            return self.refine(penalty, start, gradient + l2 * start)
         if self.is_triangular and not l2.any():
             return self._least_squares()
         rows, response = self._penalised_rows(l2), self.response
@@ -113,8 +123,9 @@ def cholesky(matrix):
 def from_cholesky(anchor, factor, sums) -> SquaredStatistics:
     """Statistics from the upper Cholesky factor of the Gram matrix in ``sums``."""
     response, _ = lapack.dtrtrs(factor, sums.cross, trans=1)
-    rest = max(sums.square - response @ response, 0.0)
-    return SquaredStatistics(anchor, factor, response, rest, is_triangular=True)
+    rest = sums.square - response @ response
+    nothing = np.zeros_like(sums.cross)
+    return SquaredStatistics(anchor, factor, response, rest, nothing, True)
 
 
 def from_eigenvectors(anchor, factor, sums) -> SquaredStatistics:
@@ -124,9 +135,10 @@ def from_eigenvectors(anchor, factor, sums) -> SquaredStatistics:
     keep = eigenvalues > len(eigenvalues) * _EPS * eigenvalues[-1]
     roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
     response = vectors @ sums.cross / roots
-    rest = max(sums.square - response @ response, 0.0)
+    rest = sums.square - response @ response
+    lost_slope = factor.T @ (vectors.T @ (vectors @ sums.cross) - sums.cross)
     rows = roots[:, None] * (vectors @ factor)
-    return SquaredStatistics(anchor, rows, response, rest)
+    return SquaredStatistics(anchor, rows, response, rest, lost_slope)
 
 
 def least_norm(design, factor, params):

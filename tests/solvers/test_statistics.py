@@ -25,6 +25,10 @@ PENALTIES = {
 }
 
 
+def few_entries(X):
+    return sparse.csr_array(X * (np.arange(X.size).reshape(X.shape) % 23 == 0))
+
+
 def zeros(problem):
     return np.zeros((problem.n_params, 1))
 
@@ -37,7 +41,9 @@ def user_violation(problem, evaluation, penalty):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e5])
-@pytest.mark.parametrize("to_X", [np.asarray, np.float32, sparse.csr_array])
+@pytest.mark.parametrize(
+    "to_X", [np.asarray, np.float32, sparse.csr_array, few_entries]
+)
 def test_gram_matrix_is_that_of_the_standardised_rows(to_X, offset, weighted):
     rng = np.random.default_rng(0)
     X = to_X(rng.standard_normal((20_000, 4)) + offset)
