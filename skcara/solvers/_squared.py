@@ -62,9 +62,10 @@ _MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 1500, 32
 _MIN_SINGLE_ENTRIES, _MIN_SINGLE_COLUMNS = 2**20, 16
 _MIN_SINGLE_SCALE, _MAX_SINGLE_SCALE = 1e-6, 1e6
 # Size of a sample that stands in for all rows: this share of them within bounds per
-# column; and the effective number of rows below which a column is not represented.
+# column, the upper one for a metric or just for an anchor; and the effective number of
+# rows below which a column is not represented.
 _SAMPLE_SHARE = 1 / 20
-_MIN_ROWS_PER_COLUMN, _MAX_ROWS_PER_COLUMN = 64, 1000
+_MIN_ROWS_PER_COLUMN, _METRIC_ROWS_PER_COLUMN, _ANCHOR_ROWS_PER_COLUMN = 64, 1000, 500
 _MIN_EFFECTIVE_ROWS = 500
 # Norm of the error of a Gram matrix of unit diagonal, in units of its precision: below
 # 0.2 for Gaussian, up to 15 for 100 lognormal columns.
@@ -72,7 +73,7 @@ _ROUNDINGS = 32
 # Condition number of such a matrix from which it is not trusted, and relative error of
 # the objective that its rounding may cause.
 _MAX_CONDITION = {np.float64: 1e8, np.float32: 1e5}
-_MAX_ROUNDING = {np.float64: 1e-11, np.float32: 1e-8}
+_MAX_ROUNDING = {np.float64: 1e-11, np.float32: 3e-8}
 
 
 def iterate_squared(problem, params, rng, *, is_tall):
@@ -96,7 +97,8 @@ def iterate_squared(problem, params, rng, *, is_tall):
     if not is_tall or (is_cheap and not _profits_from_single(problem)):
         yield from iterate_statistics(problem, params)
         return
-    sample = solve_sample(problem, rng)
+    rows_per_column = _ANCHOR_ROWS_PER_COLUMN if is_cheap else _METRIC_ROWS_PER_COLUMN
+    sample = solve_sample(problem, rng, rows_per_column)
     if not is_cheap and sample.is_representative:
         yield from iterate_on_sample(problem, params, sample)
     elif sample.is_conditioned and _profits_from_single(problem):
@@ -153,12 +155,12 @@ class Sample:
     is_representative: bool
 
 
-def solve_sample(problem, rng) -> Sample:
-    """Draw rows, sum their statistics and minimise on them."""
+def solve_sample(problem, rng, rows_per_column=_METRIC_ROWS_PER_COLUMN) -> Sample:
+    """Draw rows, at most so many per column, sum their statistics and minimise."""
     size = np.clip(
         int(_SAMPLE_SHARE * problem.n_rows),
         _MIN_ROWS_PER_COLUMN * problem.n_params,
-        _MAX_ROWS_PER_COLUMN * problem.n_params,
+        rows_per_column * problem.n_params,
     )
     indices, sample_weights = draw_rows(
         size, problem.n_rows, rng, weights=problem.sample_weight
