@@ -3,6 +3,8 @@
 scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
 """
 
+from functools import cache
+
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -17,6 +19,15 @@ except ImportError:  # scikit-learn < 1.9
         """Stand-in without callbacks."""
 
 
+class CachedParamNamesMixin:
+    """Reads the signature of an estimator once, not in every fit and every clone."""
+
+    @classmethod
+    @cache
+    def _get_param_names(cls):
+        return super()._get_param_names()
+
+
 def has_callbacks(estimator) -> bool:
     """Whether somebody listens: without callbacks their bookkeeping can be spared."""
     return hasattr(estimator, "_skl_callbacks")
@@ -26,6 +37,7 @@ fit_context = _fit_context(prefer_skip_nested_validation=True)
 
 __all__ = [
     "HAS_CALLBACKS",
+    "CachedParamNamesMixin",
     "CallbackSupportMixin",
     "Interval",
     "StrOptions",

@@ -10,7 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skcara._sklearn_compat import CallbackSupportMixin, Interval, StrOptions
+from skcara._sklearn_compat import (
+    CachedParamNamesMixin,
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+)
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
 from skcara.data import one_blas_thread
 from skcara.estimators._validation import bad_values_explained
@@ -48,7 +53,7 @@ def _solver_defaults(estimator_class) -> dict:
     return {name: signature[name].default for name in SOLVER_PARAMETERS}
 
 
-class BaseCaLinearModel(CallbackSupportMixin, BaseEstimator):
+class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; not for direct use."""
 
     _doc_link_module = "skcara"

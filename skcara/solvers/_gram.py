@@ -180,12 +180,13 @@ def column_moments(problem, gram) -> ColumnMoments:
 def _centre(shift, gram, sums, mass, total):
     """Sums over rows minus ``shift``, from the sums over the rows as they are."""
     column_sums, size = sums[:, 1], np.diagonal(gram) + total * shift**2
-    gram = gram - np.outer(shift, column_sums) - np.outer(column_sums, shift)
-    gram += total * np.outer(shift, shift)
+    cross = np.outer(shift, column_sums - 0.5 * total * shift)
+    gram = gram - cross - cross.T
     sums = sums - np.outer(shift, [mass, total])
     # What is left of a constant column is rounding, which no scale must blow up.
     is_constant = np.diagonal(gram) < 64 * _EPS * size
-    gram[is_constant] = gram[:, is_constant] = sums[is_constant] = 0.0
+    if is_constant.any():
+        gram[is_constant] = gram[:, is_constant] = sums[is_constant] = 0.0
     return gram, sums
 
 

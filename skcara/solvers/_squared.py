@@ -314,14 +314,13 @@ class _Collected:
 
     def certify(self, problem):
         """Evaluate the minimiser without a pass; certificates assume the worst."""
-        params = self.params[:, None]
         gradient = self.statistics.gradient(self.params)
         gradient += np.copysign(self._error * self._scale, gradient)
+        error = self._error * self._size
         worst = problem.certify(
-            params, self._loss + self._error * self._size, gradient[:, None]
+            self.params[:, None], self._loss + error, gradient[:, None]
         )
-        objective = self._loss + problem.penalty.value(params)
-        return replace(worst, loss=self._loss, objective=objective)
+        return replace(worst, loss=self._loss, objective=worst.objective - error)
 
 
 def _collect_single(problem, anchor) -> _Collected | None:

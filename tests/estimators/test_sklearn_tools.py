@@ -34,6 +34,19 @@ def test_grid_search_in_parallel(backend):
     assert search.score(X, y) > 0.8
 
 
+def test_subclasses_have_parameters_of_their_own():
+    """Parameter names are kept from fit to fit, but not from class to class."""
+
+    class Rounded(CaLasso):
+        def __init__(self, alpha=1.0, digits=3):
+            super().__init__(alpha=alpha)
+            self.digits = digits
+
+    assert "l1_ratio" in CaLasso().get_params()
+    assert list(Rounded().get_params()) == ["alpha", "digits"]
+    assert clone(Rounded(digits=5)).digits == 5
+
+
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_pipelines_and_cross_validation(model):
     X, y = data_for(model)
