@@ -7,6 +7,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 LOWEST_SHOWN = 1e-15
 
@@ -168,6 +169,7 @@ def plot_ladders(path, name, results, gradient_seconds):
         linestyle="--",
         label="one gradient evaluation",
     )
+    _label_seconds(axes.xaxis)
     axes.set_xlabel("seconds of one cold fit")
     axes.set_ylabel("relative suboptimality on the full data")
     axes.set_title(name)
@@ -175,6 +177,13 @@ def plot_ladders(path, name, results, gradient_seconds):
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _label_seconds(axis):
+    """Few plain numbers: the default labels of a short logarithmic axis overlap."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def plot_growth(path, rows):
