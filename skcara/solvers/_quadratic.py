@@ -61,19 +61,22 @@ class QuadraticModel:
         self._face_key = None
         self._face_factor = None
 
-    def minimize(self, anchor, gradient):
+    def minimize(self, anchor, gradient, *, max_sweeps=None):
         """Return the minimiser of the model with this gradient at ``anchor``.
 
         Parameters
         ----------
         anchor, gradient : ndarray of shape (n_coords,)
             Expansion point, and gradient of the smooth part there.
+        max_sweeps : int, optional
+            Bound on the effort for a nonsmooth model: so many sweeps with one face
+            step each. The result is never worse than the anchor. Default: to rounding.
         """
         if self.is_smooth:
             params, free = anchor.copy(), np.flatnonzero(self._moves)
             params[free] -= self._solve_face(free, gradient[free])
             return params
-        return self._minimize_nonsmooth(anchor, gradient)
+        return self._minimize_nonsmooth(anchor, gradient, max_sweeps)
 
     def decrease(self, anchor, gradient, candidate):
         """First-order change of smooth part plus L1 term, negative if useful."""
@@ -103,20 +106,22 @@ class QuadraticModel:
 
     # ---- nonsmooth -------------------------------------------------------------
 
-    def _minimize_nonsmooth(self, anchor, gradient):
+    def _minimize_nonsmooth(self, anchor, gradient, max_sweeps):
         params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
         params[~self._moves & (self.l1 > 0)] = 0.0
         slope = gradient + self.matrix @ (params - anchor)
+        to_rounding = max_sweeps is None
+        descend = self._descend_faces if to_rounding else self._face_step
         # Newton models start near their solution: try its face before any sweep.
         if params[self._is_bounded].any():
-            params, slope = self._descend_faces(params, slope)
-        for _ in range(_MAX_SWEEPS):
+            params, slope = descend(params, slope)
+        for _ in range(_MAX_SWEEPS if to_rounding else max_sweeps):
             noise = self._noise(params, gradient)
             violating = np.flatnonzero(self._violation(params, slope) > noise)
             if not violating.size:
                 break
             params, slope = self._sweep(params, slope, violating)
-            params, slope = self._descend_faces(params, slope)
+            params, slope = descend(params, slope)
         return params
 
     def _descend_faces(self, params, slope):

@@ -27,6 +27,9 @@ _PART_PREDICTIONS = 2**14
 _COPIED_ENTRIES = 2**17
 # Up to this many classes a Gram matrix for each pair of them costs least.
 _FEW_OUTPUTS = 8
+# Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
+# worth little, and near it a few of them are enough.
+_MAX_SWEEPS = 10
 # Share of the predicted decrease that a step must achieve.
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
@@ -282,7 +285,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     point, first, previous = start, None, np.inf
     steps, evaluations, hessians = 0, 0, int(is_fresh)
     for _ in range(max_steps):
-        candidate = model.minimize(point.params, point.gradient)
+        candidate = model.minimize(point.params, point.gradient, max_sweeps=_MAX_SWEEPS)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
         is_last = not predicted > accuracy * first

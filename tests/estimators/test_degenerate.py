@@ -71,3 +71,13 @@ def test_columns_many_decades_apart():
     gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, half, half)
     assert gap <= 1e-4 * y.var()
     assert model.coef_[1] == pytest.approx(0.909, abs=1e-3)
+
+
+def test_more_coordinates_than_rows_in_several_classes():
+    """Singular models of hundreds of coordinates are not solved to the last digit."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((57, 97)), rng.integers(6, size=57)
+    weights = 10.0 ** rng.uniform(-12, 0, 57)
+    model = CaLogisticRegression(C=77.0, l1_ratio=1.0, tol=1e-8)
+    model.fit(X, y, sample_weight=weights)
+    assert model.optimality_ <= 1e-8

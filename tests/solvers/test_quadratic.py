@@ -67,6 +67,27 @@ def test_few_faces_are_tried_however_many_signs_change(monkeypatch):
     assert n_faces <= 30
 
 
+@pytest.mark.parametrize("max_sweeps", [0, 1, 5])
+def test_limited_effort_never_makes_a_model_worse(max_sweeps, global_random_seed):
+    """Not even for a singular matrix, where face steps lead far away."""
+    rng = np.random.default_rng(global_random_seed)
+    rows = rng.standard_normal((20, 80))
+    matrix, l1, free = rows.T @ rows / 20, np.full(80, 0.01), np.zeros(80, dtype=bool)
+    anchor, gradient = rng.standard_normal(80), rng.standard_normal(80)
+    model = QuadraticModel(matrix, l1, free)
+
+    def value(params):
+        step = params - anchor
+        smooth = gradient @ step + 0.5 * step @ matrix @ step
+        return smooth + l1 @ np.abs(params)
+
+    values = [value(anchor), value(model.minimize(anchor, gradient, max_sweeps=0))]
+    values.append(value(model.minimize(anchor, gradient, max_sweeps=max_sweeps)))
+    values.append(value(model.minimize(anchor, gradient)))
+    assert (np.diff(values) <= 1e-9 * np.abs(values[:-1])).all()
+    assert values[-1] < values[0]
+
+
 def test_coordinates_without_curvature_do_not_move():
     matrix = np.diag([1.0, 0.0, 1e-40])
     anchor, gradient = np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1e-30])
