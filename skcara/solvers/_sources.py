@@ -39,7 +39,7 @@ _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 # A measure has at most this share of the rows, and the copy of a sample must stay small
 # against the data, unless it is smaller than a chunk of a pass.
 _MAX_SHARE = 1 / 8
-_MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**20
+_MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**21
 _GROWTH = 3
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.

@@ -59,7 +59,7 @@ _MAX_DENSE_COLUMNS = 80
 _MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 1500, 32
 # Below this many entries of X, or columns, double precision costs hardly more; squares
 # of columns on such scales are far from the limits of single precision.
-_MIN_SINGLE_ENTRIES, _MIN_SINGLE_COLUMNS = 2**20, 16
+_MIN_SINGLE_ENTRIES, _MIN_SINGLE_COLUMNS = 2**23, 16
 _MIN_SINGLE_SCALE, _MAX_SINGLE_SCALE = 1e-6, 1e6
 # Size of a sample that stands in for all rows: this share of them within bounds per
 # column, the upper one for a metric or just for an anchor; and the effective number of
