@@ -4,7 +4,13 @@ from skcara.data._blas import one_blas_thread
 from skcara.data._design import Design
 from skcara.data._group_sums import group_sums
 from skcara.data._products import predictions
-from skcara.data._rows import append_ones, row_range, transposed, with_entries
+from skcara.data._rows import (
+    append_ones,
+    row_range,
+    scaled_rows,
+    squared,
+    transposed,
+)
 
 __all__ = [
     "Design",
@@ -13,6 +19,7 @@ __all__ = [
     "one_blas_thread",
     "predictions",
     "row_range",
+    "scaled_rows",
+    "squared",
     "transposed",
-    "with_entries",
 ]

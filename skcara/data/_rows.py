@@ -29,6 +29,21 @@ def with_entries(rows, data):
     return _csr_view(data, rows.indices, rows.indptr, rows.shape[1])
 
 
+def scaled_rows(rows, factors):
+    """Rows times one factor each, in the same format."""
+    if not sparse.issparse(rows):
+        return rows * factors[:, None]
+    data = np.repeat(factors, np.diff(rows.indptr))
+    return with_entries(rows, np.multiply(data, rows.data, out=data))
+
+
+def squared(rows):
+    """Squares of the entries, in the same format."""
+    if not sparse.issparse(rows):
+        return np.square(rows)
+    return with_entries(rows, np.square(rows.data))
+
+
 def transposed(rows):
     """Transpose, sharing the memory of ``rows``."""
     if not sparse.issparse(rows):

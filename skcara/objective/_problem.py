@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Design, group_sums, predictions, transposed
+from skcara.data import Design, group_sums, predictions, squared, transposed
 from skcara.objective._criteria import ColumnMoments, Criterion
 from skcara.objective._losses import Loss
 from skcara.objective._penalty import SeparablePenalty
@@ -301,7 +301,7 @@ def _moment_terms(rows, weights, reference, skips_variance):
         return [rows.T @ weights - weights.sum() * reference]
     if sparse.issparse(rows):
         weights = np.ones(rows.shape[0]) if weights is None else weights
-        return [rows.T @ weights, rows.power(2).T @ weights]
+        return [rows.T @ weights, squared(rows).T @ weights]
     centred = np.subtract(rows, reference, dtype=np.float64)
     if weights is None:
         return [centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)]

@@ -10,6 +10,8 @@ with at most block size + 1 atoms, and for the squared loss, where second moment
 matched as well, also the same Hessian of the block.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from skcara.recombination import RecombinationError, recombine, recombine_groups
@@ -112,12 +114,11 @@ class BlockReducer:
         sums = groups.sums[:, block]
         if self._curvature is not None:
             sums = np.hstack([sums, self._curvature.group_products(block)])
-        row_weights = None if problem.sample_weight is None else problem.weights
         survivors = recombine_groups(
             sums,
             groups.masses,
             groups.offsets,
-            row_weights,
+            self._row_weights,
             method=self.method,
             random_state=seed,
         )
@@ -138,6 +139,12 @@ class BlockReducer:
         ascending = np.argsort(chosen)
         measure = Measure(chosen[ascending], atoms.weights[ascending])
         return measure, rows.reduced_gradient(atoms)
+
+    @cached_property
+    def _row_weights(self):
+        """Weights of all rows, None if they are equal: once for all blocks."""
+        problem = self.problem
+        return None if problem.sample_weight is None else problem.weights
 
     def _keep_all(self, evaluation, block):
         weights = self.problem.weights

@@ -14,6 +14,7 @@ point, so every sum is read from the data once and kept.
 import numpy as np
 from scipy import sparse
 
+from skcara.data import append_ones, scaled_rows, squared
 from skcara.objective import SquaredLoss
 
 # Up to this many columns all second moments are read at once, in one pass that costs
@@ -156,7 +157,7 @@ def _read_squares(problem):
     def visit(start, rows):
         weights = problem.row_weights(slice(start, start + rows.shape[0]))
         if sparse.issparse(rows):
-            return (rows.power(2).T @ weights,)
+            return (squared(rows).T @ weights,)
         return (np.einsum("i,ij,ij->j", weights, rows, rows),)
 
     (squares,) = problem.design.map_reduce(visit, explicit=True)
@@ -208,11 +209,9 @@ class _SparseGrams:
     def _visit(self, start, rows):
         problem = self._problem
         weights = problem.row_weights(slice(start, start + rows.shape[0]))
-        if problem.design.fit_intercept:
-            ones = np.ones((rows.shape[0], 1))
-            rows = sparse.hstack([rows, ones], format="csr")
-        rows = sparse.csr_array(rows)[:, self._asked]
-        products = (rows.T @ (sparse.diags_array(weights) @ rows)).tocoo()
+        rows = append_ones(rows) if problem.design.fit_intercept else rows
+        rows = rows[:, self._asked]
+        products = (rows.T @ scaled_rows(rows, weights)).tocoo()
         left, right = self._asked[products.row], self._asked[products.col]
         codes = left * problem.n_params + right
         place = np.searchsorted(self._wanted, codes)

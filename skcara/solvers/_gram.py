@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import predictions, row_range
+from skcara.data import append_ones, predictions, row_range, scaled_rows
 from skcara.objective import ColumnMoments
 
 # The correction for the shift loses the square of this factor in accuracy.
@@ -83,7 +83,7 @@ def gram_of_all_rows(problem, anchor, dtype=np.float64) -> GramSums:
         roots = np.ones(len(residual))
         if problem.sample_weight is not None:
             roots = np.sqrt(problem.sample_weight[part])
-            rows, residual = _scale_rows(rows, roots), residual * roots
+            rows, residual = scaled_rows(rows, roots), residual * roots
         sums = _product(rows.T, np.column_stack([residual, roots]))
         return [_gram(rows, dtype), sums, roots @ residual, residual @ residual]
 
@@ -108,7 +108,7 @@ def gram_of_preconditioned_rows(problem, factor, anchor) -> GramSums:
         part = slice(start, start + rows.shape[0])
         rows = rows.toarray() if sparse.issparse(rows) else rows
         if design.fit_intercept:
-            rows = np.column_stack([rows, np.ones(len(rows))])
+            rows = append_ones(rows)
         roots = np.sqrt(problem.row_weights(part))
         residual = (problem.target[part] - rows @ anchor) * roots
         rows = linalg.solve_triangular(
@@ -188,12 +188,6 @@ def _centre(shift, gram, sums, mass, total):
     if is_constant.any():
         gram[is_constant] = gram[:, is_constant] = sums[is_constant] = 0.0
     return gram, sums
-
-
-def _scale_rows(rows, factors):
-    if sparse.issparse(rows):
-        return sparse.csr_array(sparse.diags_array(factors) @ rows)
-    return rows * factors[:, None]
 
 
 def _gram(rows, dtype):

@@ -14,9 +14,8 @@ proportion to the influence keeps such rows with certainty and with their own we
 """
 
 import numpy as np
-from scipy import sparse
 
-from skcara.data import predictions, with_entries
+from skcara.data import predictions, squared
 
 # Effective number of rows behind a Hessian entry below which it is concentrated.
 _MIN_EFFECTIVE_ROWS = 1500
@@ -54,9 +53,9 @@ def _curvature_moments(reduced, params, stride):
     for part, rows in reduced.parts(stride):
         curvature = row_curvature(reduced.loss, reduced.target[part], rows @ params)
         curvature *= reduced.weights[part, None]
-        squares = _squared(rows)
+        squares = squared(rows)
         first += squares.T @ curvature
-        second += _squared(squares).T @ np.square(curvature)
+        second += squared(squares).T @ np.square(curvature)
     return first, second
 
 
@@ -115,7 +114,7 @@ def row_influence(problem, params, diagonal):
         target = problem.target[part]
         prediction = predictions(rows, coef) + intercept
         size = rows @ linear + constant if shift.any() else constant
-        size = np.maximum(size + _squared(rows) @ quadratic, 0.0)
+        size = np.maximum(size + squared(rows) @ quadratic, 0.0)
         importance = row_curvature(problem.loss, target, prediction)
         importance += np.square(problem.loss.derivative(target, prediction))
         exact = 0.5 * np.einsum("ik,ik->i", importance, size)
@@ -131,10 +130,3 @@ def row_curvature(loss, target, prediction):
     """Diagonal of the second derivative of each row's loss, (n_rows, n_outputs)."""
     second = loss.second_derivative(target, prediction)
     return second[:, None] if second.ndim == 1 else np.einsum("ikk->ik", second).copy()
-
-
-def _squared(rows):
-    """Squares of the entries."""
-    if sparse.issparse(rows):
-        return with_entries(rows, np.square(rows.data))
-    return np.square(rows)

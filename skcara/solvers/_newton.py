@@ -18,7 +18,7 @@ from skcara.solvers._rounds import Round
 
 _SUFFICIENT_DECREASE = 1e-4
 # An approximate Hessian that needs more than a few halvings is not worth more passes.
-_MAX_HALVINGS = {"exact": 40, "approximate": 3}
+_MAX_HALVINGS, _MAX_APPROXIMATE_HALVINGS = 40, 3
 # Relative decrease of the objective that is worth no more passes, to estimate how many
 # are left; and the one that is rounding.
 _GOAL, _NOISE = 1e-11, 1e-14
@@ -58,7 +58,7 @@ def iterate_newton(problem, anchor, *, model=None, passes=0.0, n_recombinations=
             model = None
             continue
         noise = _NOISE * abs(anchor.objective)
-        halvings = _MAX_HALVINGS["exact" if is_exact else "approximate"]
+        halvings = _MAX_HALVINGS if is_exact else _MAX_APPROXIMATE_HALVINGS
         for share, trial in _trials(problem, anchor, candidate, halvings):
             passes += 1
             yield Round(trial, passes, n_recombinations, inner_steps=1)

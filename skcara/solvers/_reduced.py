@@ -16,12 +16,12 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions, row_range, transposed, with_entries
+from skcara.data import predictions, row_range, scaled_rows, transposed
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import QuadraticModel, steps_left
 
 # Predictions computed at a time, and entries of rows that have to be copied for it
-# (scaled ones for a Hessian, sparse ones for a transpose): they stay in the cache, and
+# (scaled ones for a Hessian, strided ones of sparse data): they stay in the cache, and
 # small against the data.
 _PART_PREDICTIONS = 2**14
 _COPIED_ENTRIES = 2**17
@@ -227,13 +227,9 @@ def _hessian_by_product(rows, weights, probability):
 
 
 def _weighted_gram(rows, curvature):
-    root = np.sqrt(curvature)
-    if sparse.issparse(rows):
-        data = np.repeat(root, np.diff(rows.indptr))
-        scaled = with_entries(rows, np.multiply(data, rows.data, out=data))
-        return (scaled.T @ scaled).toarray()
-    scaled = rows * root[:, None]
-    return scaled.T @ scaled
+    scaled = scaled_rows(rows, np.sqrt(curvature))
+    product = scaled.T @ scaled
+    return product.toarray() if sparse.issparse(product) else product
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,9 @@ def from_cholesky(anchor, factor, sums) -> SquaredStatistics:
     response, _ = lapack.dtrtrs(factor, sums.cross, trans=1)
     rest = sums.square - response @ response
     nothing = np.zeros_like(sums.cross)
-    return SquaredStatistics(anchor, factor, response, rest, nothing, True)
+    return SquaredStatistics(
+        anchor, factor, response, rest, nothing, is_triangular=True
+    )
 
 
 def from_eigenvectors(anchor, factor, sums) -> SquaredStatistics:

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skcara.data import append_ones, row_range, transposed, with_entries
+from skcara.data import append_ones, row_range, scaled_rows, squared, transposed
+from skcara.data._rows import with_entries
 
 
 def make_rows(to_rows):
@@ -54,3 +55,12 @@ def test_transpose_is_a_view(to_rows):
     assert_allclose(part @ np.ones((15, 2)), dense[5:20].T @ np.ones((15, 2)))
     entries = [rows.data, part.data] if sparse.issparse(rows) else [rows, part]
     assert np.shares_memory(*entries)
+
+
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+def test_entries_are_scaled_and_squared(to_rows):
+    dense, rows = make_rows(to_rows)
+    factors = np.linspace(-1.0, 2.0, 50)
+    assert_array_equal(to_dense(scaled_rows(rows, factors)), dense * factors[:, None])
+    assert_array_equal(to_dense(squared(rows)), dense**2)
+    assert_array_equal(to_dense(rows), dense)
