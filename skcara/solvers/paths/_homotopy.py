@@ -6,10 +6,10 @@ With signs ``s`` on the active set ``A`` and zeros elsewhere, the solution of
 
 is :math:`b_A = G_{AA}^{-1} (q_A - \alpha s_A) =` ``level - alpha * slope``, and the
 correlations :math:`c = q - G b` are linear in :math:`\alpha` as well. Going down from
-the largest penalty, this holds until a correlation reaches :math:`\pm\alpha` (a feature
-*joins*) or a coefficient reaches zero (it *leaves*). The path is a chain of such pieces;
-each costs a few products with the inverse of :math:`G_{AA}`, which is updated by a row
-and column at a time.
+the largest penalty, this holds until a correlation reaches :math:`\pm\alpha` (a
+feature *joins*) or a coefficient reaches zero (it *leaves*). The path is a chain of
+such pieces; each costs a few products with the inverse of :math:`G_{AA}`, which is
+updated by a row and column at a time.
 
 A feature that depends on active ones cannot join; its correlation follows theirs, and
 it gets another chance when one of them leaves. Ties are resolved one feature at a time,
@@ -215,7 +215,7 @@ class _Chain:
         self._resolve_one(self._slope, self._ascent, self._signs, inverse, active)
 
     def _resolve_one(self, solution, image, right_side, inverse, active):
-        """Solve ``G_AA solution_A = right_side_A``; ``image`` is what ``G`` makes of it.
+        """Solve ``G_AA solution_A = right_side_A``; ``image`` is ``G @ solution``.
 
         The inverse has gone through many updates: one step of refinement, whose product
         with all of ``G`` is needed anyway, gives full accuracy back.
@@ -224,8 +224,7 @@ class _Chain:
         solution[active] = inverse @ wanted
         np.dot(self._gram, solution, out=image)
         error = wanted - image.take(active)
-        if np.abs(error).max(initial=0.0) > _MAX_ERROR * np.abs(wanted).max(
-            initial=0.0
-        ):
+        limit = _MAX_ERROR * np.abs(wanted).max(initial=0.0)
+        if np.abs(error).max(initial=0.0) > limit:
             solution[active] += inverse @ error
             np.dot(self._gram, solution, out=image)

@@ -18,9 +18,10 @@ cancel where a fold holds most of the mass.
 Rounding
 --------
 A sum of ``T`` products in any order is wrong by at most :math:`\gamma_T = T u /
-(1 - T u)` times the sum of their absolute values, and this is at most the product of two
-roots of sums of squares. With the *spread* :math:`p_j = \sum_i w_i (z_{ij} - c_j)^2`,
-which is on the diagonal of the first sum, therefore
+(1 - T u)` times the sum of their absolute values, and this is at most the product of
+two roots of sums of squares. With the *spread*
+:math:`p_j = \sum_i w_i (z_{ij} - c_j)^2`, which is on the diagonal of the first sum,
+therefore
 
 .. math:: |\delta S_{jk}| \le \gamma \sqrt{p_j p_k} , \qquad
           |\delta m_j| \le \gamma \sqrt{p_j / W} ,
@@ -69,7 +70,7 @@ def _clear_constant_columns(scatter, spread, precision):
 
 @dataclass(frozen=True)
 class Moments:
-    """Weight, mean and scatter of a set of rows, features before targets.
+    r"""Weight, mean and scatter of a set of rows, features before targets.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class Moments:
         ``precision`` times the root of the product of two of them bounds the error of
         an entry of the scatter.
     precision : float
-        The :math:`\\gamma` of the module.
+        The :math:`\gamma` of the module.
     """
 
     weight: float

@@ -2,8 +2,9 @@ r"""How good coefficients are, from the second moments alone.
 
 For the objective :math:`\tfrac12 (v - 2 q^\top b + b^\top G b) + l_1 \|b\|_1 + \tfrac12
 l_2 \|b\|^2` with the correlations :math:`c = q - G b` of the residual, two points of
-the dual are at hand (see :class:`skcara.objective.DualGap`). Written as a difference the
-gap would be as wrong as its two parts; written out, everything that cancels has gone.
+the dual are at hand (see :class:`skcara.objective.DualGap`). Written as a difference
+the gap would be as wrong as its two parts; written out, everything that cancels has
+gone.
 With :math:`s = \min(1, l_1 / \max_j |c_j - l_2 b_j|)` and the mean square ``m`` of the
 residual,
 
