@@ -138,13 +138,14 @@ def test_fewer_rows_than_columns(rng):
 
 
 @pytest.mark.parametrize("reads", [1, 2])
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_rounding_of_scores_is_below_its_bound(kind, reads, rng):
+def test_rounding_of_scores_is_below_its_bound(kind, l1_ratio, reads, rng):
     X, y = regression(rng, 60, 5, kind=kind)
     weights = rng.random(60)
     train, test = np.arange(30), np.arange(30, 60)
     _, paths = search(
-        X, y, [(train, test)], 1.0, weights=weights, eps=1e-6, reads=reads
+        X, y, [(train, test)], l1_ratio, weights=weights, eps=1e-6, reads=reads
     )
     centre = exact_mean(np.column_stack([X, y])[train], weights[train])
     for point in range(0, 12, 4):
