@@ -92,7 +92,6 @@ class _Chain:
         self._signs = np.zeros(n_features)
         self._is_free = self._curvature > 0
         self._event = None
-        self._barred = None
         reach = cross if positive else np.abs(cross)
         reach = np.where(self._is_free, reach, 0.0)
         #: Where this piece begins.
@@ -129,19 +128,17 @@ class _Chain:
         return following
 
     def _joins(self, level, ascent):
-        """Penalties at which correlations ``level + alpha * ascent`` reach them."""
+        """Penalties at which correlations ``level + alpha * ascent`` reach them.
+
+        A feature that has just left is at its penalty, but slower than it.
+        """
         rising = np.where(level > 0, 1.0, -1.0)
         speed = 1.0 - rising * ascent
         ends = np.where(speed > 0, rising * level / speed, 0.0)
         candidates = self._is_free
         if self._positive:
             candidates = candidates & (level > 0)
-        ends = np.where(candidates, ends, 0.0)
-        if self._barred is not None:
-            feature, sign = self._barred
-            if rising[feature] == sign:
-                ends[feature] = 0.0
-        return ends
+        return np.where(candidates, ends, 0.0)
 
     def _leaves(self):
         """Penalties at which active coefficients are zero."""
@@ -159,14 +156,11 @@ class _Chain:
             return False
         feature, level = self._event
         if level is None:
-            sign = self._signs[feature]
             self._leave(feature)
-            self._barred = (feature, sign)
             # Without this feature, others may be independent.
             self._is_free = self._curvature > 0
             self._is_free[self._active] = False
         else:
-            self._barred = None
             self._is_free[feature] = False
             if not self._join(feature, 1.0 if level > 0 else -1.0):
                 return True
