@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Temporary arrays have this many entries.
+# Temporary arrays of indices have this many entries.
 _CHUNK_ROWS = 2**16
 # The second moments of so many rows per column and atom take one eighth of the memory
 # of X, and are summed in products that are large enough to be fast.
@@ -70,30 +70,43 @@ def fold_batches(splits: Iterable, n_rows: int, max_atoms: int) -> list[FoldBatc
     batches : list of FoldBatch
         With all folds in their order.
     """
-    batches, current = [], None
+    batches, current = [], _no_folds(n_rows)
     for train, test in splits:
         patterns, train_counts, test_counts = _patterns(train, test, n_rows)
-        alone = FoldBatch(patterns, train_counts[None], test_counts[None])
-        joint = None if current is None else _join(current, alone, max_atoms)
-        if joint is None and current is not None:
-            batches.append(current)
-        current = alone if joint is None else joint
-    return batches if current is None else [*batches, current]
+        fold = patterns, train_counts, test_counts
+        joint = _join(current, *fold, max_atoms)
+        if joint is None:
+            if len(current.train):
+                batches.append(current)
+            joint = _join(_no_folds(n_rows), *fold, len(train_counts))
+        current = joint
+    return [*batches, current] if len(current.train) else batches
+
+
+def _no_folds(n_rows):
+    labels = np.zeros(n_rows, dtype=np.uint8)
+    return FoldBatch(labels, np.zeros((0, 1), dtype=int), np.zeros((0, 1), dtype=int))
 
 
 def _patterns(train, test, n_rows):
-    """Label the rows by how often they are in the two sets.
+    """Number the rows by how often they are in the two sets.
 
     Returns
     -------
     patterns : ndarray of int of shape (n_rows,)
     train_counts, test_counts : ndarray of int of shape (n_patterns,)
+        Of patterns that occur or not.
     """
     in_train, in_test = _counts(train, n_rows), _counts(test, n_rows)
-    base = int(in_test.max(initial=0)) + 1
-    n_codes = base * (int(in_train.max(initial=0)) + 1)
-    labels, codes = _compact(in_train, in_test, base, n_codes)
-    return labels, codes // base, codes % base
+    base = int(in_train.max(initial=0)) + 1
+    n_patterns = base * (int(in_test.max(initial=0)) + 1)
+    # In the array of the test set, if that has room.
+    dtype = np.result_type(in_test, in_train, np.min_scalar_type(n_patterns))
+    in_test = in_test.astype(dtype, copy=False)
+    in_test *= in_test.dtype.type(base)
+    in_test += in_train
+    codes = np.arange(n_patterns)
+    return in_test, codes % base, codes // base
 
 
 def _counts(indices, n_rows):
@@ -104,51 +117,39 @@ def _counts(indices, n_rows):
     counts = np.zeros(n_rows, dtype=np.uint8)
     counts[indices] = 1
     if np.count_nonzero(counts) < len(indices):
-        counts = np.zeros(n_rows, dtype=np.int32)
+        counts = np.zeros(n_rows, dtype=np.int64)
         np.add.at(counts, indices, 1)
     return counts
 
 
-def _join(batch, fold, max_atoms):
-    """Batch with one fold more, or None if that has too many atoms."""
-    base = fold.n_atoms
-    labels, codes = _compact(
-        batch.labels, fold.labels, base, batch.n_atoms * base, max_atoms
-    )
-    if labels is None:
+def _join(batch, patterns, train_counts, test_counts, max_atoms):
+    """Batch with one fold more, or None if that has too many atoms.
+
+    Two rows are in the same atom if they were before and have the same pattern.
+    """
+    base = len(train_counts)
+    n_codes = batch.n_atoms * base
+    dtype = np.min_scalar_type(n_codes)
+    joint = batch.labels.astype(dtype)
+    joint *= dtype.type(base)
+    joint += patterns.astype(dtype, copy=False)
+    is_present = np.zeros(n_codes, dtype=bool)
+    for rows in _chunks(len(joint)):
+        is_present[joint[rows]] = True
+    codes = np.flatnonzero(is_present)
+    if len(codes) > max_atoms:
         return None
+    label_of = np.zeros(n_codes, dtype=np.min_scalar_type(len(codes)))
+    label_of[codes] = np.arange(len(codes))
+    labels = np.empty(len(joint), dtype=label_of.dtype)
+    for rows in _chunks(len(joint)):
+        labels[rows] = label_of[joint[rows]]
     old, new = codes // base, codes % base
     return FoldBatch(
         labels,
-        np.vstack([batch.train[:, old], fold.train[:, new]]),
-        np.vstack([batch.test[:, old], fold.test[:, new]]),
+        np.vstack([batch.train[:, old], train_counts[new]]),
+        np.vstack([batch.test[:, old], test_counts[new]]),
     )
-
-
-def _compact(left, right, base, n_codes, max_labels=None):
-    """Number the pairs ``left * base + right`` that occur.
-
-    Returns
-    -------
-    labels : ndarray of int of shape (n_rows,) or None
-        None if more than ``max_labels`` pairs occur.
-    codes : ndarray of int of shape (n_labels,)
-        The pair of each label.
-    """
-    dtype = np.min_scalar_type(n_codes)
-    is_present = np.zeros(n_codes, dtype=bool)
-    for rows in _chunks(len(left)):
-        is_present[left[rows].astype(dtype) * dtype.type(base) + right[rows]] = True
-    codes = np.flatnonzero(is_present)
-    if max_labels is not None and len(codes) > max_labels:
-        return None, codes
-    label_of = np.zeros(n_codes, dtype=np.min_scalar_type(len(codes)))
-    label_of[codes] = np.arange(len(codes))
-    labels = np.empty(len(left), dtype=label_of.dtype)
-    for rows in _chunks(len(left)):
-        joint = left[rows].astype(dtype) * dtype.type(base) + right[rows]
-        label_of.take(joint, out=labels[rows])
-    return labels, codes
 
 
 def _chunks(n_rows):
