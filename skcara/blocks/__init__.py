@@ -1,3 +1,5 @@
+"""Which coordinates move in a round: partitions, selection rules and their names."""
+
 from skcara.blocks._partition import PARTITIONS, Candidates, make_candidates
 from skcara.blocks._registry import (
     DIRECTIONS,

@@ -1,9 +1,9 @@
 """A pass over the rows as a value: what is computed on a chunk and how it adds up.
 
-A :class:`Task` says what to compute on a :class:`Chunk` of rows, how two partial results
-add and what the total means. It holds no data and writes nowhere, so the same task runs
-in a thread, in another process or next to a partition on another machine. Who reads the
-chunks, and in which order their results are added, is the business of a
+A :class:`Task` says what to compute on a :class:`Chunk` of rows, how two partial
+results add and what the total means. It holds no data and writes nowhere, so the same
+task runs in a thread, in another process or next to a partition on another machine. Who
+reads the chunks, and in which order their results are added, is the business of a
 :class:`~skcara.data.Source`.
 """
 
