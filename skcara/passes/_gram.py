@@ -1,9 +1,9 @@
 r"""Gram matrix, cross moments and mean square of squared-loss problems.
 
 All sums are weighted means over the rows in the coordinates of the solver, intercept
-column included. The rows themselves are read as they are: shift and scale are applied to
-the sums (a rank-two correction), unless a column is so far from zero that the correction
-would cancel its digits; then the rows of a chunk are shifted first.
+column included. The rows themselves are read as they are: shift and scale are applied
+to the sums (a rank-two correction), unless a column is so far from zero that the
+correction would cancel its digits; then the rows of a chunk are shifted first.
 """
 
 from dataclasses import dataclass

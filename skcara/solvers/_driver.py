@@ -2,10 +2,10 @@
 
 A solver is a generator. It yields requests for sums over the data or for single rows
 (:mod:`skcara.passes`) and is sent the answers; after an evaluation it yields a
-:class:`Round`, and a :class:`Way` when it takes one. It never reads, prints, warns or looks at a clock. The driver gathers
-what all of them ask for, reads the data once, and answers all; it applies the stopping
-test, counts passes, keeps the history and tells observers. So fits, searches, progress
-bars, plots and benchmarks see the same thing.
+:class:`Round`, and a :class:`Way` when it takes one. It never reads, prints, warns or
+looks at a clock. The driver gathers what all of them ask for, reads the data once, and
+answers all; it applies the stopping test, counts passes, keeps the history and tells
+observers. So fits, searches, progress bars, plots and benchmarks see the same thing.
 """
 
 import time

@@ -11,7 +11,8 @@ Certificates
 ------------
 Loss and gradient at ``p`` follow from the sums :math:`G, c, s` around an anchor ``a``,
 
-.. math:: \tfrac12 s - c^\top d + \tfrac12 d^\top G d , \qquad G d - c , \qquad d = p - a .
+.. math:: \tfrac12 s - c^\top d + \tfrac12 d^\top G d , \qquad G d - c ,
+   \qquad d = p - a .
 
 Each of the sums was formed by at most ``k`` additions one after the other, so by the
 standard model of rounding (unit ``u``) and the Cauchy-Schwarz inequality its error is
@@ -19,9 +20,9 @@ at most :math:`\gamma = k u / (1 - k u)` times the product of the root mean squa
 :math:`D_i` of the columns (:math:`\sqrt s` of the residual). With
 :math:`B = \sqrt s + \sum_j D_j |d_j|` the loss is then wrong by at most
 :math:`\tfrac12 \gamma B^2` and the gradient by :math:`\gamma D_i B`, whatever the data.
-The certificate of the solution assumes that they are. Where that is not good enough for
-the tolerance, and for preconditioned rows, whose errors are not so easily bounded, exact
-passes follow.
+The certificate of the solution assumes that they are. Where that is not good enough
+for the tolerance, and for preconditioned rows, whose errors are not so easily bounded,
+exact passes follow.
 """
 
 import numpy as np
