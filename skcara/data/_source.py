@@ -303,13 +303,12 @@ class ArraySource:
             return stratified_rows(n_draws, self.n_rows, rng)
         seed, candidates = rng.randint(np.iinfo(np.int32).max), None
         for part in self._slices(0, self.n_rows):
-            weights = np.asarray(self.weights[part])
+            weights = self.weights[part] / self.facts.total_weight
             rows = PriorityRows.of_chunk(
                 part.start, weights, weights, n_draws=n_draws, seed=seed
             )
             candidates = rows if candidates is None else candidates.merge(rows, n_draws)
-        indices, weights = candidates.sample(n_draws)
-        return indices, weights / self.facts.total_weight
+        return candidates.sample(n_draws)
 
     def columns(self, features) -> "ArraySource":
         """Return a source with copies of some of the columns."""
