@@ -145,6 +145,9 @@ class _Run:
                 continue
             if not isinstance(item, Round):
                 self._asked_for_list = isinstance(item, list)
+                if self._asked_for_list and not item:
+                    value = []
+                    continue
                 self.requests = item if self._asked_for_list else [item]
                 self._passes += max(
                     (request.cost for request in self.requests), default=0.0
