@@ -253,28 +253,27 @@ def is_same_with_one_thread(fit, model):
 
 
 def run_cloud(cloud):
-    """Run a mission; return the result and the masses of all points it stands for."""
+    """Run a mission; return the result and the points and masses it stands for."""
     points, weights, options = cloud.points, cloud.weights, cloud.options
     n_rows = len(points)
     if cloud.mission == "recombine":
         masses = np.full(n_rows, 1 / n_rows) if weights is None else weights
-        return recombine(points, weights, **options), masses
+        return recombine(points, weights, **options), points, masses
     masses = np.ones(n_rows) if weights is None else weights
-    rng = np.random.default_rng(cloud.seed)
     if cloud.mission == "merge":
-        part = rng.integers(0, 3, n_rows)
-        parts = [np.flatnonzero(part == k) for k in range(3)]
-        parts = [rows for rows in parts if masses[rows].any()]
-        reduced = [recombine(points[rows], masses[rows], **options) for rows in parts]
-        pairs = [
-            (rows[result.indices], result.weights)
-            for rows, result in zip(parts, reduced, strict=True)
-        ]
-        return merge(points, pairs, **options), masses
+        part = np.random.default_rng(cloud.seed).integers(0, 3, n_rows)
+        pairs = []
+        for rows in (np.flatnonzero(part == k) for k in range(3)):
+            if masses[rows].any():
+                indices, new = recombine(points[rows], masses[rows], **options)
+                pairs.append((rows[indices], new))
+        return merge(points, pairs, **options), points, masses
     # Groups of one row: the measure on the rows is the one on the groups.
     sums = np.asarray(points, dtype=np.float64) * masses[:, None]
-    offsets = np.arange(n_rows + 1)
-    return recombine_groups(sums, masses, offsets, masses, **options), masses
+    result = recombine_groups(sums, masses, np.arange(n_rows + 1), masses, **options)
+    # The sums may have lost what the points were; they are what was given.
+    divisors = np.where(masses > 0, masses, 1).astype(np.longdouble)
+    return result, sums / divisors[:, None], masses
 
 
 def examine_cloud(seed) -> Report:
@@ -284,12 +283,12 @@ def examine_cloud(seed) -> Report:
     with warnings.catch_warnings(), patience():
         warnings.simplefilter("error")
         try:
-            result, masses = run_cloud(cloud)
+            result, points, masses = run_cloud(cloud)
         except Exception as error:  # the campaign is about these
             return Report([(type(error).__name__, where(error))], str(cloud))
     size = cloud.options.get("target_size")
     failures = [
-        ("measure", text) for text in judge_measure(cloud.points, masses, result, size)
+        ("measure", text) for text in judge_measure(points, masses, result, size)
     ]
     if result.method not in {*RECOMBINATION_METHODS, "nnls"} - {"auto"}:
         failures.append(("method", repr(result.method)))
