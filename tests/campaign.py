@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+from campaign_clouds import draw_cloud
 from campaign_judge import (
     SLACK,
     Rows,
@@ -30,7 +31,7 @@ from campaign_judge import (
     judge_measure,
     judge_squared,
 )
-from campaign_problems import draw_cloud, draw_fit
+from campaign_problems import draw_fit
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
