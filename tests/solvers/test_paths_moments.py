@@ -8,6 +8,7 @@ from fold_problems import KINDS, read, regression
 from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
 
+from skcara.data import ArraySource
 from skcara.data._atoms import fold_batches
 from skcara.solvers.paths._atom_sums import AtomSums, choose_shift
 
@@ -168,3 +169,16 @@ def test_an_outlier_is_no_shift(rng):
 def test_a_constant_column_is_shifted_to_zero(rng):
     X, y = regression(rng, kind="constant")
     assert choose_shift(X, y)[1] == X[0, 1]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_source_reads_once_for_all_batches(n_jobs, rng):
+    X, y = regression(rng, 40_000, 5)
+    batches = fold_batches(ShuffleSplit(5, random_state=0).split(X), len(y), 8)
+    labels = np.column_stack([batch.labels for batch in batches])
+    source = ArraySource(X, y, atom=labels, n_jobs=n_jobs)
+    task = AtomSums(tuple(batch.n_atoms for batch in batches), choose_shift(X, y))
+    (found,) = source.run([task])
+    wanted = read(task, X, y, None, labels, 10**6)
+    for left, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(left.scatter, right.scatter, rtol=1e-11, atol=1e-9)

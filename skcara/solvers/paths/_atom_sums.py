@@ -35,7 +35,7 @@ class _Sums:
     n_terms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AtomSums:
     """Task that sums the Gram matrices of the rows ``(x - c, y - t, 1)`` by atom.
 
@@ -55,6 +55,9 @@ class AtomSums:
     shift: np.ndarray
     atom_shifts: tuple | None = None
     basis: Basis | None = None
+
+    #: Share of the data that the task reads.
+    cost = 1.0
 
     def visit(self, chunk) -> _Sums:
         """Sums of one chunk.
