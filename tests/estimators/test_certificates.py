@@ -7,6 +7,7 @@ import pytest
 from campaign_judge import IS_PRECISE, Rows, judge_squared
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
 
 from skcara import CaLasso, CaLeastSquares
 
@@ -91,14 +92,19 @@ def test_penalties_below_rounding(alpha, l1_ratio, solver, global_random_seed):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("shape", [(6, 6), (6, 5), (5, 9), (40, 39), (30, 60)])
-def test_interpolation_converges(shape, fit_intercept, global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
+@pytest.mark.parametrize("seed", range(4))
+def test_interpolation_converges(shape, fit_intercept, seed):
+    rng = np.random.default_rng(seed)
     X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
     model = CaLeastSquares(fit_intercept=fit_intercept)
     silent = is_silent(model.fit, X, y)
     exact = judge(model, X, y)
     assert silent
     assert abs(model.objective_ - exact.objective) <= exact.objective_error
+    # Among all solutions the one of smallest norm, as in scikit-learn.
+    twin = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
+    size = np.abs(twin.coef_).max()
+    np.testing.assert_allclose(model.coef_, twin.coef_, atol=1e-8 * size)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-2])

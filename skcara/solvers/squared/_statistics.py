@@ -26,6 +26,8 @@ from scipy.linalg import lapack
 from skcara.solvers._quadratic import QuadraticModel
 
 _EPS = np.finfo(np.float64).eps
+# Eigenvalues of a singular matrix come out as several times their order in roundings.
+_RANK_NOISE = 16
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def from_eigenvectors(anchor, factor, gram, cross, square, scale) -> SquaredStat
     """Statistics of rows whose product with the inverse ``factor`` has these sums."""
     eigenvalues, vectors = linalg.eigh(gram)
     # Dependent columns leave directions without any square; noise must not fill them.
-    keep = eigenvalues > len(eigenvalues) * _EPS * eigenvalues[-1]
+    keep = eigenvalues > _RANK_NOISE * len(eigenvalues) * _EPS * eigenvalues[-1]
     roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
     response = vectors @ cross / roots
     rest = square - response @ response
