@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from campaign_judge import IS_PRECISE, Rows, judge_squared
 from scipy import sparse
+from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
@@ -120,3 +121,55 @@ def test_offset_of_the_target_hides_no_correlation(solver, noise, global_random_
         assert exact.criterion <= 1e-4 + exact.criterion_error
     if solver == "auto":
         assert silent
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize("shape", [(6, 6), (12, 7), (15, 10), (300, 40), (20, 60)])
+def test_non_negative_fits_are_exact(shape, form, fit_intercept, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    model = CaLeastSquares(positive=True, fit_intercept=fit_intercept)
+    assert is_silent(model.fit, form(X), y)
+    exact = judge(model, X, y)
+    assert exact.criterion <= 1e-13 + exact.criterion_error
+    if fit_intercept:
+        X, y = X - X.mean(axis=0), y - y.mean()
+    _, distance = nnls(X, y)
+    assert exact.objective == pytest.approx(
+        distance**2 / (2 * len(y)), rel=1e-12, abs=1e-24
+    )
+
+
+def test_non_negative_fits_of_weighted_and_repeated_rows(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X, y = rng.standard_normal((15, 10)), rng.standard_normal(15)
+    counts = rng.integers(0, 5, 15)
+    weighted = CaLeastSquares(positive=True).fit(X, y, counts)
+    repeated = CaLeastSquares(positive=True).fit(X.repeat(counts, 0), y.repeat(counts))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_columns", [12, 105])
+def test_non_negative_fits_of_tall_data(n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60_000, n_columns)) + rng.standard_normal((60_000, 1))
+    y = X @ rng.standard_normal(n_columns) + rng.standard_normal(60_000)
+    model = CaLeastSquares(positive=True, tol=1e-3)
+    assert is_silent(model.fit, X, y)
+    exact = judge(model, X, y)
+    assert exact.criterion <= 1e-3
+
+
+@pytest.mark.parametrize("exponent", [20, 42, 90, 119, 150, 300])
+def test_penalties_that_dwarf_the_data(exponent, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.standard_normal((200, 3)) * [1.0, 1e-5, 1e5]
+    y = X @ [1.0, 2e5, 3e-5] + 0.1 * rng.standard_normal(200)
+    alpha = 10.0**exponent
+    model = CaLasso(alpha, l1_ratio=0.0)
+    assert is_silent(model.fit, X, y)
+    covariance = (X - X.mean(axis=0)).T @ (y - y.mean()) / 200
+    np.testing.assert_allclose(model.coef_, covariance / alpha, 1e-8, atol=1e-290)
+    intercept = y.mean() - X.mean(axis=0) @ model.coef_
+    assert model.intercept_ == pytest.approx(intercept, rel=1e-12)
