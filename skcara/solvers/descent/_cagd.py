@@ -5,7 +5,8 @@ Algorithm 1 of the article, corrected. At an anchor the data are recombined into
 statistic of the full objective decreases (:mod:`skcara.solvers.descent._control`); the
 next pass is the next anchor. In this package it is block descent with all the
 coordinates in one block. The recombination is cubic in their number: for more than a
-few dozen coordinates use CaBCD.
+few dozen coordinates use CaBCD. With very many of them and few rows it would cost more
+than the passes that it saves; then all steps are taken on the full data.
 
 References
 ----------
@@ -29,6 +30,12 @@ from skcara.solvers.descent._reduction import balanced_group_rows
 # Steps of a measure: the article's cap, and what an automatic step can make use of.
 _MOST_INNER_STEPS = 10_000
 _AUTO_INNER_STEPS = 1000
+# A step costs about as much as reading so many entries of X. More of them than a pass
+# is worth are no gain.
+_STEPS_PER_ENTRY = 0.1
+# From this many coordinates on, recombination pays only if the rows are as many as its
+# square: it costs about n_coords**3, a pass n_rows * n_coords.
+_MANY_COORDS = 100
 
 
 @dataclass(frozen=True)
@@ -81,10 +88,11 @@ def iterate_cagd(problem, params, options, rng, *, n_jobs=None):
         step_size=options.step_size,
         control=resolve_control(options.control, problem.loss),
         momentum=options.momentum,
-        max_inner_iter=resolve_inner_iter(options),
+        max_inner_iter=resolve_inner_iter(options, problem.facts),
     )
     method, group_rows = options.recombination, None
-    if method is not None and policy.gains_from_reduction:
+    is_cheap = problem.n_coords <= max(_MANY_COORDS, np.sqrt(problem.n_rows))
+    if method is not None and is_cheap and policy.gains_from_reduction:
         group_rows = balanced_group_rows(problem, problem.n_coords)
     yield from iterate_block_descent(
         BlockDescent(problem, policy, method, BoundedCurvature, group_rows, n_jobs),
@@ -101,10 +109,15 @@ def _select_everything(descent, evaluation):
     return [everything] if evaluation.violation.any() else []
 
 
-def resolve_inner_iter(options):
-    """Most steps on one measure; the article's ``min(10 / step_size, 10000)``."""
+def resolve_inner_iter(options, facts):
+    """Most steps on one measure.
+
+    The article takes ``min(10 / step_size, 10000)``; where a pass over all rows costs
+    less than that, it is better to look at them sooner.
+    """
     if options.max_inner_iter != "auto":
         return options.max_inner_iter
     if options.step_size == "auto":
         return _AUTO_INNER_STEPS
-    return max(1, min(int(10 / options.step_size), _MOST_INNER_STEPS))
+    worthwhile = max(_AUTO_INNER_STEPS, int(_STEPS_PER_ENTRY * facts.n_entries))
+    return max(1, min(int(10 / options.step_size), _MOST_INNER_STEPS, worthwhile))

@@ -16,13 +16,16 @@ as good as ``"Lb"`` on columns of equal scale and much better on others.
 
 import numpy as np
 
+from skcara.solvers._quadratic import QuadraticModel
+
 # Directions whose curvature, relative to that of the coordinates, is below this are
 # treated as flat: they are combinations of (nearly) duplicated columns.
 _FLAT_DIRECTION = 1e-10
 # A sweep of coordinate descent that changes the point by less than this, relative to
-# its size, ends the proximal Newton problem.
+# its size, ends the proximal Newton problem. If so many sweeps are not enough, the
+# columns are nearly dependent, and factorisations cost less than more sweeps.
 _NEWTON_TOL = 1e-14
-_NEWTON_MAX_SWEEPS = 200
+_NEWTON_MAX_SWEEPS = 20
 
 
 class DiagonalStep:
@@ -115,7 +118,9 @@ class NewtonStep:
                     point[coord] = new
                     largest_change = max(largest_change, abs(new - old))
             if largest_change <= _NEWTON_TOL * np.abs(point).max():
-                break
+                return
+        model = QuadraticModel(self.hessian, self._l1, self._positive)
+        point[:] = model.minimize(point, slope)
 
     def _minimise_coordinate(self, value, slope, coord, curvature):
         l1 = self._l1[coord]
