@@ -1,11 +1,11 @@
 """Links into the documentation of other projects, without asking their servers.
 
 A file ``inventories/PROJECT.txt`` starts with the address of the project's pages and
-lists the names that our pages refer to, in the format of Sphinx inventories: name, kind,
-priority, page, title (``$`` stands for the name, ``-`` for the same as the name). A name
-that is not listed is an error of the build, so that no link goes nowhere unnoticed.
-Docstrings that our classes inherit are another matter: what they refer to is not ours to
-list, and stays plain text.
+lists the names that our pages refer to, in the format of Sphinx inventories: name,
+kind, priority, page, title (``$`` stands for the name, ``-`` for the same as the name).
+A name that is not listed is an error of the build, so that no link goes nowhere
+unnoticed. Docstrings that our classes inherit are another matter: what they refer to is
+not ours to list, and stays plain text.
 """
 
 import zlib
