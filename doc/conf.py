@@ -65,6 +65,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
+    # Only what a script prints and draws; not what its last line happens to return.
+    "capture_repr": (),
     "write_computation_times": False,
     "min_reported_time": 1e6,
 }

@@ -175,17 +175,25 @@ class MeasureDisplay:
         is_crowded = _TOTAL_AREA / len(self.weights) < _SMALLEST_MEAN_AREA
         points, style = self._crowd() if is_crowded else self._dots()
         self.support_scatter_ = ax.scatter(*points.T, **{**style, **support_kw})
-        self.colorbar_ = None
-        if self.support_scatter_.get_array() is not None:
-            self.colorbar_ = self.figure_.colorbar(
-                self.support_scatter_, ax=ax, label="weight"
-            )
+        has_scale = self.support_scatter_.get_array() is not None
+        self.colorbar_ = self._draw_scale() if has_scale else None
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         legend = ax.legend(loc="best")
         for handle in legend.legend_handles:
             # Dots of a crowd are too small to be recognised in the legend.
             handle.set_sizes(np.maximum(handle.get_sizes(), 12.0))
         return self
+
+    def _draw_scale(self):
+        """Colour bar of the weights, in plain numbers."""
+        # At the call: the package is imported without matplotlib.
+        from matplotlib.ticker import LogFormatter
+
+        scale = self.figure_.colorbar(
+            self.support_scatter_, ax=self.ax_, label="weight", format=LogFormatter()
+        )
+        scale.ax.yaxis.set_minor_formatter(LogFormatter())
+        return scale
 
     def _dots(self):
         """Return points and style: the area is the weight."""
