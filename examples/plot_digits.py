@@ -2,9 +2,9 @@
 Ten classes: handwritten digits
 ===============================
 
-The digits of scikit-learn are small data, 1797 rows: nothing needs to be reduced, and the
-estimator takes ordinary Newton steps on all rows. What stays is the same objective, the
-same attributes as in scikit-learn, and a certificate on what was reached.
+The digits of scikit-learn are small data, 1797 rows: nothing needs to be reduced, and
+the estimator takes ordinary Newton steps on all rows. What stays is the same objective,
+the same attributes as in scikit-learn, and a certificate on what was reached.
 """
 
 import warnings

@@ -3,8 +3,8 @@ Which photograph is this pixel from?
 ====================================
 
 Two photographs that scikit-learn ships make half a million rows. A logistic regression
-on polynomials of red, green and blue says which of the two a colour belongs to. Rows are
-pixels here, so the rows of a reduced measure can be seen: their colours.
+on polynomials of red, green and blue says which of the two a colour belongs to. Rows
+are pixels here, so the rows of a reduced measure can be seen: their colours.
 """
 
 import matplotlib.pyplot as plt
