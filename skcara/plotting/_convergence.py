@@ -85,7 +85,7 @@ class ConvergenceDisplay:
         *,
         reference=None,
         against=("passes", "seconds"),
-        quantities=None,
+        quantities=("gap", "criterion"),
         name=None,
         ax=None,
         **line_kw,
@@ -103,11 +103,11 @@ class ConvergenceDisplay:
             axis says which.
         against : tuple of {"passes", "seconds"}, default=("passes", "seconds")
             Horizontal axes, one column of panels each.
-        quantities : tuple of {"gap", "criterion", "optimality"}, default=None
+        quantities : tuple of {"gap", "criterion", "optimality"}, \
+default=("gap", "criterion")
             Vertical axes, one row of panels each: the objective minus the reference,
             the number that is compared with ``tol``, and the largest violation of the
-            optimality conditions. None draws the gap and the criterion, or the
-            optimality where the history has no criterion.
+            optimality conditions.
         name : str, default=None
             Label of the lines; None takes class and solver.
         ax : matplotlib axes or array of them, default=None
@@ -140,7 +140,7 @@ class ConvergenceDisplay:
         ax=None,
         *,
         against=("passes", "seconds"),
-        quantities=None,
+        quantities=("gap", "criterion"),
         name=None,
         **line_kw,
     ):
@@ -157,7 +157,7 @@ class ConvergenceDisplay:
             With the attributes that are set by drawing.
         """
         histories = as_list(self.history)
-        quantities = _check_quantities(quantities, histories[0].dtype.names)
+        _check_names("quantities", quantities, _QUANTITIES)
         _check_names("against", against, _AGAINST)
         self.axes_ = self._make_axes(ax, (len(quantities), len(against)))
         self.figure_ = self.axes_[0, 0].figure
@@ -259,10 +259,11 @@ def _draw_tol(axes, tol):
     axes.annotate(
         "tol",
         (1, tol),
-        (-2, 2),
+        (-2, -2),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
         ha="right",
+        va="top",
         color="0.5",
     )
 
@@ -282,22 +283,13 @@ def _explain_single_round(axes, histories):
         panel.set_xlim(left=0)
     axes[0, 0].annotate(
         f"a single round: data read {times}, no curve to draw",
-        (0.5, 0.03),
+        (0.5, 0.5),
         xycoords="axes fraction",
         ha="center",
-        va="bottom",
+        va="center",
         fontsize="small",
         color="0.4",
     )
-
-
-def _check_quantities(quantities, recorded):
-    """Return the quantities to draw; ``recorded`` are the fields of the history."""
-    if quantities is None:
-        return "gap", "criterion" if "criterion" in recorded else "optimality"
-    known = [name for name in _QUANTITIES if name == "gap" or name in recorded]
-    _check_names("quantities", quantities, known)
-    return quantities
 
 
 def _check_names(parameter, names, valid):

@@ -23,7 +23,7 @@ def test_curves_are_the_history(fitted):
     display = ConvergenceDisplay.from_estimator(fitted, reference=0.0)
     history = fitted.history_
     for column, horizontal in enumerate(("passes", "seconds")):
-        for row, values in enumerate((history["objective"], history["optimality"])):
+        for row, values in enumerate((history["objective"], history["criterion"])):
             line = display.lines_[row, column]
             assert_array_equal(line.get_xdata(), history[horizontal])
             assert_array_equal(line.get_ydata(), values)
@@ -131,30 +131,19 @@ def test_many_targets_share_a_colour_and_a_line_of_the_legend(fitted):
     assert len({line.get_color() for line in display.lines_[0, 0]}) == 1
 
 
-def with_criterion(history):
-    """Copy of a history with the number that is compared with ``tol`` as last field."""
-    dtype = [*history.dtype.descr, ("criterion", np.float64)]
-    longer = np.zeros(len(history), dtype=dtype)
-    for name in history.dtype.names:
-        longer[name] = history[name]
-    longer["criterion"] = 3 * history["optimality"]
-    return longer
-
-
-def test_criterion_is_drawn_with_tol_where_it_is_recorded(fitted):
-    display = ConvergenceDisplay(with_criterion(fitted.history_), tol=1e-4).plot()
+def test_criterion_is_drawn_with_tol():
+    X, y = regression()
+    model = CaLasso(0.01, solver="cabcd", tol=1e-3).fit(X, y)
+    display = ConvergenceDisplay.from_estimator(model)
     panel = display.axes_[1, 0]
     assert panel.get_ylabel() == "what is compared with tol"
-    assert_array_equal(
-        display.lines_[1, 0].get_ydata(), 3 * fitted.history_["optimality"]
-    )
-    assert 1e-4 in [line.get_ydata()[0] for line in panel.lines[1:]]
+    assert_array_equal(display.lines_[1, 0].get_ydata(), model.history_["criterion"])
+    assert_array_equal(panel.lines[1].get_ydata(), model.tol)
 
 
 def test_tol_is_drawn_once_for_two_runs(fitted):
-    history = with_criterion(fitted.history_)
-    first = ConvergenceDisplay(history, tol=1e-4).plot()
-    ConvergenceDisplay(history, tol=1e-4).plot(first.axes_)
+    first = ConvergenceDisplay.from_estimator(fitted)
+    ConvergenceDisplay.from_estimator(fitted, ax=first.axes_)
     assert len(first.axes_[1, 0].lines) == 3
 
 
