@@ -53,9 +53,9 @@ MAX_SAMPLES = 3
 MAX_SOLVES = 12
 
 
-def can_calibrate(n_rows: int, n_columns: int, target: int | None) -> bool:
+def can_calibrate(n_rows: int, n_columns: int, target: int) -> bool:
     """Whether the target leaves room for a sample."""
-    return target is not None and ROWS_PER_MOMENT * (n_columns + 1) <= target < n_rows
+    return ROWS_PER_MOMENT * (n_columns + 1) <= target < n_rows
 
 
 def reduce_by_calibration(

@@ -100,8 +100,10 @@ def attempts(
 ) -> Iterator[tuple[str, Callable[[], Reduced]]]:
     """Yield what to try, in order, with the name of the method to report."""
     methods = chain(method)
-    if methods[method].uses_samples and can_calibrate(*rows.points.shape, target):
-        yield method, partial(reduce_by_calibration, rows, totals, target, random)
+    if methods[method].uses_samples and target is not None:
+        n_rows, n_columns = rows.points.shape
+        if can_calibrate(n_rows, n_columns, target):
+            yield method, partial(reduce_by_calibration, rows, totals, target, random)
     for name, candidate in methods.items():
         yield (
             name,
