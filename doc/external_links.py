@@ -38,7 +38,10 @@ def make_mapping(source: Path, target: Path) -> dict[str, tuple[str, str]]:
         address, *entries = listing.read_text().splitlines()
         inventory = target / f"{listing.stem}.inv"
         header = _HEADER.format(project=listing.stem).encode()
-        body = "".join(f"{entry}\n" for entry in entries if entry)
+        # Sphinx itself expands the sign only at the end of an address.
+        body = "".join(
+            f"{entry.replace('$', entry.split()[0])}\n" for entry in entries if entry
+        )
         inventory.write_bytes(header + zlib.compress(body.encode()))
         mapping[listing.stem] = (address, str(inventory.resolve()))
     return mapping
