@@ -49,11 +49,16 @@ _MAX_GUESSED_COLUMNS = 80
 _EPS = np.finfo(np.float64).eps
 
 
-def level(problem):
-    """Params that predict a number near the targets, and nothing else."""
+def level(problem) -> float:
+    """A number near the targets that the intercept can predict."""
+    return problem.reference_target if problem.coordinates.fit_intercept else 0.0
+
+
+def level_params(problem):
+    """Params that predict the level."""
     params = np.zeros(problem.n_params)
     if problem.coordinates.fit_intercept:
-        params[-1] = problem.reference_target
+        params[-1] = level(problem)
     return params
 
 
@@ -153,8 +158,8 @@ class _Collected:
 
 def _collect(problem, start):
     """Sum the statistics, a second time where the first pass is not accurate."""
-    anchor = level(problem)
-    sums = yield Gram(problem, anchor)
+    anchor = level_params(problem)
+    sums = yield Gram(problem, level(problem))
     problem = problem.with_moments(column_moments(problem, sums.gram))
     gram, scale = with_unit_diagonal(sums.gram)
     factor, condition = cholesky(gram)
@@ -172,7 +177,7 @@ def _collect(problem, start):
     if collected.is_accurate and (penalty.l1.any() or penalty.l2.any()):
         return collected
     factor = ridged_cholesky(gram).T * scale
-    refined = yield PreconditionedGram(problem, factor, anchor)
+    refined = yield PreconditionedGram(problem, factor, level(problem))
     statistics = from_eigenvectors(anchor, factor, *refined, scale)
     return _Collected(
         problem,
