@@ -62,16 +62,12 @@ class Layout(NamedTuple):
         )
 
     def check(self, block: Block) -> Block:
-        """Return ``block`` if it has this layout.
+        """Return ``block`` if it has this layout, else raise an error."""
+        self.check_same(Layout.of(block))
+        return block
 
-        Raises
-        ------
-        ValueError
-            Naming what differs.
-        """
-        other = Layout.of(block)
-        if other == self:
-            return block
+    def check_same(self, other: "Layout"):
+        """Raise a ValueError that names what differs."""
         for field, what in (
             ("n_features", "columns"),
             ("names", "column names"),
@@ -86,7 +82,6 @@ class Layout(NamedTuple):
                     f"All blocks must agree in their {what}: the first has {expected}, "
                     f"this one {found}."
                 )
-        raise AssertionError("layouts differ in a field that is not compared")
 
 
 def make_block(X, y, weights=None) -> Block:

@@ -8,9 +8,9 @@ of :math:`w`, and the kept rows depend neither on how the rows are cut into part
 who reads them. Solvers that want random rows get them from the pool, which costs no
 further read.
 
-A pool that starts with a threshold :math:`\tau` instead of zero sees fewer candidates
-(with :math:`\tau = W / k` about :math:`k` of them for the total weight :math:`W`); the
-estimates stay unbiased. That keeps parts on other machines from sending all they have.
+No row below :math:`\tau = W / k` is kept, with the total weight :math:`W` and room for
+:math:`k` rows: about :math:`k` rows are above. Parts on other machines that know this
+bound do not send all they have; the estimates stay unbiased.
 """
 
 from typing import NamedTuple
@@ -31,6 +31,11 @@ _MIN_POOL_ROWS = 2**10
 def pool_rows(row_bytes: float) -> int:
     """Most rows of a pool."""
     return max(int(_POOL_BYTES / row_bytes), _MIN_POOL_ROWS)
+
+
+def lower_bound(n_rows: int, total_weight: float, capacity: int) -> float:
+    """Priority below which no row is kept; zero if there is room for all."""
+    return total_weight / capacity if n_rows > capacity else 0.0
 
 
 class PooledRows(NamedTuple):
@@ -67,6 +72,10 @@ class Pool:
         self.threshold = threshold
         self._pieces: list[tuple[np.ndarray, np.ndarray, Block]] = []
         self._n_held = 0
+
+    def fresh(self) -> "Pool":
+        """Return an empty pool with the same room and threshold."""
+        return Pool(self.capacity, self.threshold)
 
     def offer(self, chunk: Chunk):
         """Keep the rows of a chunk whose priority is high enough, as copies."""
@@ -115,8 +124,17 @@ class Pool:
             piece = indices[is_kept], priorities[is_kept], join_blocks(kept)
             self._pieces = [piece]
 
-    def finish(self) -> PooledRows | None:
-        """Rows in the order of their numbers; None if no row has a weight."""
+    def finish(self, n_rows: int, total_weight: float) -> PooledRows | None:
+        """Rows in the order of their numbers; None if no row has a weight.
+
+        Parameters
+        ----------
+        n_rows : int
+        total_weight : float
+            Of all rows that were offered.
+        """
+        bound = lower_bound(n_rows, total_weight, self.capacity)
+        self.threshold = max(self.threshold, bound)
         self.shrink()
         if not self._pieces:
             return None

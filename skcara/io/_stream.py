@@ -13,6 +13,7 @@ from scipy import sparse
 from skcara.data import Chunk, chunk_rows_for
 from skcara.io._blocks import Block, Layout, cut_chunks
 from skcara.io._pool import Pool
+from skcara.io._tree import merged
 
 # Chunks whose results are added up before they are added to the total, as in memory.
 _SPAN_CHUNKS = 16
@@ -103,7 +104,9 @@ class StreamReader(ABC):
         """Total of a task, and a pool of rows, in one read."""
         pool = Pool(capacity)
         total = self._fold(task, pool)
-        return total, pool.finish()
+        if total is None:
+            return None, None
+        return total, pool.finish(total.n_rows, total.total_weight)
 
     def _fold(self, task, pool=None):
         span_rows = _SPAN_CHUNKS * self.chunk_rows()
@@ -112,10 +115,10 @@ class StreamReader(ABC):
             if pool is not None:
                 pool.offer(chunk)
             if chunk.start % span_rows == 0:
-                total = _sum(task, total, span_total)
+                total = merged(task, total, span_total)
                 span_total = None
-            span_total = _sum(task, span_total, task.visit(chunk))
-        return _sum(task, total, span_total)
+            span_total = merged(task, span_total, task.visit(chunk))
+        return merged(task, total, span_total)
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
         """Yield the rows with these ascending numbers; reads no further than needed."""
@@ -135,9 +138,3 @@ class StreamReader(ABC):
             done = last
             if done == len(indices):
                 return
-
-
-def _sum(task, left, right):
-    if left is None or right is None:
-        return right if left is None else left
-    return task.merge(left, right)

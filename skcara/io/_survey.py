@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skcara.data import Chunk
+from skcara.io._addresses import row_number
 from skcara.io._labels import LabelMasses
 
 
@@ -126,7 +127,7 @@ class TakeSurvey:
                 bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]
                 raise ValueError(
                     "sample_weight must be finite and non-negative, got "
-                    f"{weights[bad]} in row {chunk.start + bad}."
+                    f"{weights[bad]} in row {row_number(chunk.start + bad)}."
                 )
         self._check_target(chunk)
         self._check_rows(chunk)
@@ -175,8 +176,8 @@ class TakeSurvey:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise ValueError(
-                f"NaN or infinity in {place(row)}, row {chunk.start + row}. Remove or "
-                "impute such rows first."
+                f"NaN or infinity in {place(row)}, row "
+                f"{row_number(chunk.start + row)}. Remove or impute such rows first."
             )
 
 

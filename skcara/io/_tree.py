@@ -6,8 +6,17 @@ its left child plus that of its right child. Whoever holds some of the parts add
 what it can and passes the remaining nodes on. Rounding is the same whoever that was.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
+
+from skcara.data import Task
+
+
+def merged(task: Task, left, right):
+    """Sum of two results of a task; ``None`` stands for no rows."""
+    if left is None or right is None:
+        return right if left is None else left
+    return task.merge(left, right)
 
 
 class TreeSum:
@@ -17,13 +26,13 @@ class TreeSum:
     ----------
     n_parts : int
         Number of parts of the whole source.
-    merge : callable
+    task : Task
         Adds the results of two neighbouring nodes, left and right.
     """
 
-    def __init__(self, n_parts: int, merge: Callable[[Any, Any], Any]):
+    def __init__(self, n_parts: int, task: Task):
         self._n_parts = n_parts
-        self._merge = merge
+        self._task = task
         self._depth = max(n_parts - 1, 0).bit_length()
         self._nodes: dict[tuple[int, int], Any] = {}
 
@@ -36,14 +45,9 @@ class TreeSum:
                     break
                 other = self._nodes.pop((level, sibling))
                 pair = (other, result) if index & 1 else (result, other)
-                result = self._sum(*pair)
+                result = merged(self._task, *pair)
             level, index = level + 1, index >> 1
         self._nodes[level, index] = result
-
-    def _sum(self, left, right):
-        if left is None or right is None:
-            return right if left is None else left
-        return self._merge(left, right)
 
     def nodes(self) -> Iterator[tuple[int, int, Any]]:
         """Yield what could not be added up, as arguments of :meth:`add`."""
