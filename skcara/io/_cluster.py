@@ -92,6 +92,7 @@ class ClusterExecutor:
                 self._shelves.append(shelf)
                 self._numbers_of[shelf.key] = group
         self._wait(self._shelves)
+        _release(blocks)
         if self._row_numbers is not None:
             self.number_rows(self._row_numbers)
 
@@ -108,6 +109,7 @@ class ClusterExecutor:
             numbered.append(self._submit(_number_shelf, shelf, own))
             numbers_of[numbered[-1].key] = numbers
         self._wait(numbered)
+        _release(self._shelves)
         self._shelves, self._numbers_of = numbered, numbers_of
 
     def _compute_blocks(self, threads):
@@ -126,6 +128,7 @@ class ClusterExecutor:
 
     def release(self):
         """Let the cluster forget the shelves."""
+        _release(self._shelves or [])
         self._shelves, self._numbers_of = None, {}
 
     def _threads(self) -> dict[str, int]:
@@ -206,7 +209,9 @@ class ClusterExecutor:
             for worker, shelves in self._groups()
         ]
         self._wait(futures)
-        return self._client.gather(futures)
+        results = self._client.gather(futures)
+        _release(futures)
+        return results
 
     def _submit(self, function, *arguments, worker=None, **options):
         # Only a wish: the worker may be gone by then.
@@ -241,13 +246,19 @@ class ClusterExecutor:
             pending = [future for future in pending if future not in done]
 
     def _lost(self):
-        self._shelves = None
+        self.release()
         return RuntimeError(
             "Partitions were lost with a worker of the Dask cluster and cannot be "
             "computed again, because they were scattered from here or cancelled. Make "
             "the collection from a function or a file instead of client.scatter, so "
             "that Dask can compute lost partitions again."
         )
+
+
+def _release(futures):
+    """Forget results now: garbage might be collected much later."""
+    for future in futures:
+        future.release()
 
 
 def _split(items, n_groups: int) -> list[list]:
