@@ -48,6 +48,16 @@ def make_rows(seed, n_rows=50_001, n_features=6):
     return X, y, weights
 
 
+#: Lengths of the partitions of a table, one of them without rows.
+PART_LENGTHS = (4000, 9000, 1, 0, 8500, 3000, 5000, 700, 12_000, 20, 6000)
+
+
+def load_part(number):
+    """X, y and weights of a partition beside each other."""
+    X, y, weights = make_rows(number, n_rows=PART_LENGTHS[number])
+    return np.column_stack([X, y, weights])
+
+
 def assert_same_bits(left, right):
     """Results of :class:`Moments` agree in every bit."""
     for one, other in zip(left, right, strict=True):

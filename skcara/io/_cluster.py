@@ -226,24 +226,21 @@ class ClusterExecutor:
 
     def _wait(self, futures):
         """Wait until all are done; an error of one, or of the cluster, is raised."""
-        wait, timeout = self._distributed.wait, self._distributed.TimeoutError
-        pending = list(futures)
-        while pending:
+        is_done = False
+        while not is_done:
             try:
-                done = wait(
-                    pending, _SECONDS_BETWEEN_LOOKS, return_when="FIRST_COMPLETED"
-                ).done
-            except timeout:
+                # All at once: waiting for each of thousands takes its square of time.
+                self._distributed.wait(futures, timeout=_SECONDS_BETWEEN_LOOKS)
+                is_done = True
+            except self._distributed.TimeoutError:
                 self._threads()
-                continue
             except self._distributed.CancelledError as error:
                 raise self._lost() from error
-            for future in done:
-                if future.status in ("cancelled", "lost"):
-                    raise self._lost()
+            for future in futures:
                 if future.status == "error":
                     future.result()
-            pending = [future for future in pending if future not in done]
+                if future.status in ("cancelled", "lost"):
+                    raise self._lost()
 
     def _lost(self):
         self.release()

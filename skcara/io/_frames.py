@@ -55,7 +55,7 @@ def _columns(frame):
 
 def _column_values(column):
     dtype = column.dtype
-    if any(kind in str(dtype).lower() for kind in ("categor", "enum")):
+    if any(kind in str(dtype).lower() for kind in ("category", "categorical", "enum")):
         # The codes of categories are numbers, but mean none.
         return np.empty(0, dtype=object)
     # Types of pandas that mark missing values beside the numbers.
