@@ -1,5 +1,6 @@
 """The benchmarks' judge, reference optima and adapters keep their promises."""
 
+import csv
 import subprocess
 import sys
 
@@ -194,3 +195,17 @@ def test_profile_accounts_for_the_whole_fit(tmp_path):
     assert shares["passes"] > 0
     assert shares["reduced measures"] > 0
     assert "| quick-logistic-l2 |" in (tmp_path / "profile.md").read_text()
+
+
+def test_small_fits_are_compared_with_their_twins(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_small.py"), "--quick"]
+    subprocess.run([*command, "--output", str(tmp_path)], check=True)
+    with (tmp_path / "small.csv").open() as stream:
+        records = list(csv.DictReader(stream))
+    assert len({record["family"] for record in records}) == 6
+    for record in records:
+        for rival in ("skcara", "twin"):
+            assert float(record[f"solved_{rival}_suboptimality"]) <= 1e-8
+            assert float(record[f"default_{rival}_ms"]) > 0
+    report = (tmp_path / "small.md").read_text()
+    assert report.count("| multinomial, 4 classes | 200 x 5 |") == 2

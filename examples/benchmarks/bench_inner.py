@@ -24,6 +24,10 @@ from pathlib import Path
 import measure  # before NumPy: it fixes the number of threads
 import numpy as np
 from report import markdown_table
+from skcara.solvers._cagd import CagdOptions, iterate_cagd
+from skcara.solvers._curvature import BoundedCurvature
+from skcara.solvers._inner import BlockModel, ReducedGradient, run_inner_loop
+from skcara.solvers._steps import DiagonalStep
 
 from skcara.data import Design, one_blas_thread
 from skcara.objective import (
@@ -34,10 +38,6 @@ from skcara.objective import (
     SquaredLoss,
 )
 from skcara.solvers import run_rounds
-from skcara.solvers._cagd import CagdOptions, iterate_cagd
-from skcara.solvers._curvature import BoundedCurvature
-from skcara.solvers._inner import BlockModel, ReducedGradient, run_inner_loop
-from skcara.solvers._steps import DiagonalStep
 
 N_ATOMS, BLOCK_SIZE = 6, 2
 MOST_ITERATIONS = 10_000

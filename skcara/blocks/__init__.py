@@ -1,6 +1,6 @@
 """Which coordinates move in a round: partitions, selection rules and their names."""
 
-from skcara.blocks._partition import PARTITIONS, Candidates
+from skcara.blocks._partition import PARTITIONS, Candidates, make_candidates
 from skcara.blocks._registry import (
     DIRECTIONS,
     SELECTIONS,
@@ -22,6 +22,7 @@ __all__ = [
     "SelectionRule",
     "check_rule",
     "is_valid_rule",
+    "make_candidates",
     "make_selection",
     "resolve_fraction",
     "rule_names",

@@ -84,6 +84,8 @@ class GS(GreedyRule):
 class GSD(GreedyRule):
     r"""GSD: the largest :math:`\sum_{i \in B} g_i^2 / L_i`, [1]_."""
 
+    needs_lipschitz = True
+
     def scores(self, gradient, curvature):
         """Decrease under the diagonal majoriser diag(L_i)."""
         scaled = divide_by_curvature(gradient**2, curvature.lipschitz())
@@ -98,6 +100,10 @@ class GSDHb(GreedyRule):
 
     on_fixed = False
 
+    def needed_blocks(self):
+        """One block of all coordinates."""
+        return [np.arange(self.candidates.n_coords)]
+
     def scores(self, gradient, curvature):
         """Decrease under Gershgorin's majoriser."""
         return divide_by_curvature(gradient**2, np.abs(curvature.hessian()).sum(axis=1))
@@ -111,6 +117,10 @@ class _BlockGreedyRule(GreedyRule):
     def __init__(self, candidates, fraction=None):
         super().__init__(candidates, fraction)
         self._prepared = None
+
+    def needed_blocks(self):
+        """All blocks of the partition."""
+        return list(self.candidates.units)
 
     def _prepare_once(self, curvature):
         """Turn the block Hessians, which bound all rounds, into score factors."""
@@ -179,6 +189,10 @@ class IHT(GreedyRule):
     def __init__(self, candidates, fraction=None):
         super().__init__(candidates, fraction)
         self._lipschitz = None
+
+    def needed_blocks(self):
+        """One block of all coordinates."""
+        return [np.arange(self.candidates.n_coords)]
 
     def scores(self, gradient, curvature):
         """Size of the sparse move; coordinates outside its support score 0."""

@@ -74,6 +74,7 @@ class VariableBlocks:
     """VB: no fixed partition, each round forms its blocks from any coordinates."""
 
     is_fixed = False
+    needs_lipschitz = False
 
     @staticmethod
     def coordinate_order(n_coords, curvature):
@@ -85,6 +86,7 @@ class Order:
     """Order: consecutive coordinates share a block."""
 
     is_fixed = True
+    needs_lipschitz = False
 
     @staticmethod
     def coordinate_order(n_coords, curvature):
@@ -96,6 +98,7 @@ class Sort:
     """Sort: coordinates of similar curvature L_i share a block, largest first."""
 
     is_fixed = True
+    needs_lipschitz = True
 
     @staticmethod
     def coordinate_order(n_coords, curvature):
@@ -111,6 +114,7 @@ class Avg:
     """
 
     is_fixed = True
+    needs_lipschitz = True
 
     @staticmethod
     def coordinate_order(n_coords, curvature):

@@ -28,7 +28,7 @@ import numpy as np
 
 
 class Curvature(Protocol):
-    """Upper bounds of the second derivatives, computed when a rule asks for them."""
+    """Upper bounds of the second derivatives that a rule said it needs."""
 
     def lipschitz(self) -> np.ndarray:
         """L_i: bounds of the diagonal of the Hessian, shape (n_coords,)."""
@@ -59,6 +59,8 @@ class SelectionRule(ABC):
     # Whether the rule is defined without (VB) and with a fixed partition.
     on_variable = True
     on_fixed = True
+    # Whether the rule asks for L_i.
+    needs_lipschitz = False
 
     def __init__(self, candidates, fraction=None):
         self.candidates = candidates
@@ -83,6 +85,10 @@ class SelectionRule(ABC):
             Disjoint, each ascending and of at most ``block_size`` coordinates;
             empty if nothing can move.
         """
+
+    def needed_blocks(self):
+        """Blocks whose H_B the rule will ask for; they are read before."""
+        return []
 
     def _n_units(self):
         """Units of one round for the rules that draw or walk."""
@@ -127,6 +133,11 @@ class Lipschitz(SelectionRule):
     def __init__(self, candidates, fraction=None):
         super().__init__(candidates, fraction)
         self._rates = None
+        self.needs_lipschitz = not candidates.is_fixed
+
+    def needed_blocks(self):
+        """The blocks of a fixed partition."""
+        return list(self.candidates.units) if self.candidates.is_fixed else []
 
     def select(self, gradient, curvature, rng):
         """Draw blocks by their curvature."""

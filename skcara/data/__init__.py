@@ -1,25 +1,49 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
 from skcara.data._blas import one_blas_thread
-from skcara.data._design import Design
+from skcara.data._chunk import Chunk, SumTask, Task
+from skcara.data._coordinates import Coordinates
 from skcara.data._group_sums import group_sums
-from skcara.data._products import predictions
+from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
+    csr_view,
     row_range,
     scaled_rows,
     squared,
     transposed,
+    with_entries,
+)
+from skcara.data._sampling import PriorityRows, row_uniforms
+from skcara.data._source import (
+    ArraySource,
+    Facts,
+    Source,
+    TargetMoments,
+    chunk_rows_for,
 )
 
 __all__ = [
-    "Design",
+    "ArraySource",
+    "Chunk",
+    "Coordinates",
+    "Facts",
+    "PriorityRows",
+    "Source",
+    "SumTask",
+    "TargetMoments",
+    "Task",
     "append_ones",
+    "chunk_rows_for",
+    "csr_view",
+    "gram",
     "group_sums",
     "one_blas_thread",
     "predictions",
     "row_range",
+    "row_uniforms",
     "scaled_rows",
     "squared",
     "transposed",
+    "with_entries",
 ]

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from contextlib import contextmanager
 from functools import cache
 from numbers import Integral, Real
 
@@ -17,18 +18,18 @@ from skcara._sklearn_compat import (
     StrOptions,
 )
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
-from skcara.data import one_blas_thread
+from skcara.data import Source, one_blas_thread
 from skcara.estimators._validation import bad_values_explained
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
 from skcara.solvers import (
     CONTROLS,
     SOLVERS,
+    SolverFactory,
     SolverResult,
     Status,
+    drive,
     resolve_solver,
-    run_rounds,
-    start_rounds,
 )
 
 #: Parameters that choose or tune a solver, in the order of the signatures.
@@ -79,8 +80,12 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [None, Integral],
-        "random_state": ["random_state"],
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
+        "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
 
@@ -91,10 +96,9 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
 
     # ---- the skeleton of fit -----------------------------------------------------
 
-    def _resolve_solver(self) -> str:
-        """Name of the solver that will run, after checking its parameters."""
-        solver = resolve_solver(self.solver)
-        used = SOLVERS[solver].parameters
+    def _check_solver_parameters(self):
+        """Refuse parameters that the solver would ignore."""
+        used = SOLVERS[resolve_solver(self.solver)].parameters
         for name, default in _solver_defaults(type(self)).items():
             value = getattr(self, name)
             if name not in used and value != default:
@@ -104,44 +108,85 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
                     f"choose solver from {users} or leave {name} at its default "
                     f"{default!r}. solver={self.solver!r} uses: {sorted(used)}."
                 )
-        return solver
 
-    def _solve(self, problem: Problem, coef, intercept, on_round):
-        """Minimise a problem given in the user's coordinates.
+    def _solve(
+        self, source: Source, problems: list[Problem], starts, observer, attributes
+    ):
+        """Minimise problems that are given in the user's coordinates.
+
+        Parameters
+        ----------
+        source : Source
+        problems : list of Problem
+        starts : list of pairs
+            Starting ``(coef, intercept)`` of each problem.
+        observer : FitObserver
+        attributes : callable
+            ``attributes(points)``: the fitted attributes with which the estimator could
+            predict, from one ``(coef, intercept)`` for each problem.
 
         Returns
         -------
-        coef : ndarray of shape (n_features, n_outputs)
-        intercept : ndarray of shape (n_outputs,)
-        result : SolverResult
+        points : list of pairs
+            ``(coef, intercept)`` of each problem, of shapes (n_features, n_outputs) and
+            (n_outputs,).
+        results : list of SolverResult
         """
         parameters = {name: getattr(self, name) for name in SOLVER_PARAMETERS}
-        with one_blas_thread(), bad_values_explained(problem.design.X, self):
-            problem, rounds = start_rounds(
-                self.solver_,
-                problem,
-                coef,
-                intercept,
-                parameters,
-                check_random_state(self.random_state),
-            )
-            result = run_rounds(
-                rounds,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                observer=lambda record, evaluation: on_round(
-                    record, evaluation, problem.design.to_user(evaluation.params)
-                ),
-            )
-        coef, intercept = problem.design.to_user(result.evaluation.params)
-        return coef, intercept, result
+        factory = SolverFactory(
+            resolve_solver(self.solver), parameters, source, self.fit_intercept
+        )
+        to_user, points = factory.coordinates.to_user, list(starts)
+
+        def on_round(number, record, evaluation):
+            points[number] = to_user(evaluation.params)
+            return observer.on_round(number, record, lambda: attributes(points))
+
+        results = drive(
+            [
+                factory.start(problem, *start, self._random_state())
+                for problem, start in zip(problems, starts, strict=True)
+            ],
+            source,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            observer=on_round,
+        )
+        return [to_user(result.evaluation.params) for result in results], results
+
+    def _random_state(self):
+        """Return a new generator: without a seed, the same one in every fit."""
+        if self.random_state is None:
+            return np.random.RandomState(0)
+        if isinstance(self.random_state, np.random.Generator):
+            return np.random.RandomState(self.random_state.integers(2**32))
+        return check_random_state(self.random_state)
+
+    def _run_attributes(self, results: list[SolverResult], total_weight) -> dict:
+        """Fitted attributes that describe a run, a list over the problems each."""
+        measures = [result.measure for result in results]
+        return {
+            "solver_": [resolve_solver(self.solver)] * len(results),
+            "strategy_": [result.way.value for result in results],
+            "n_passes_": [result.passes for result in results],
+            "n_recombinations_": [result.n_recombinations for result in results],
+            "n_calibrations_": [result.n_calibrations for result in results],
+            "support_": [None if one is None else one.indices for one in measures],
+            # At the scale of the sample weights.
+            "support_weights_": [
+                None if one is None else one.weights * total_weight for one in measures
+            ],
+            "objective_": [result.evaluation.objective for result in results],
+            "optimality_": [result.evaluation.optimality for result in results],
+            "history_": [result.history for result in results],
+        }
 
     def _warn_unless_converged(self, result: SolverResult):
         if result.status in (Status.CONVERGED, Status.INTERRUPTED):
             return
         advice = {
             Status.MAX_ITER: "Increase max_iter or tol."
-            if self.solver_ == resolve_solver("auto")
+            if resolve_solver(self.solver) == resolve_solver("auto")
             else "Increase max_iter or tol, or leave solver at 'auto', which needs "
             "fewer rounds.",
             Status.SEPARABLE: "Choose a finite C.",
@@ -150,26 +195,40 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
         }[result.status]
         warnings.warn(
             f"{type(self).__name__} did not converge: {result.status.value}. Solver "
-            f"{self.solver_!r} made {result.n_rounds} rounds and read the data "
-            f"{result.passes:.1f} times; {self._criterion_name} is "
+            f"{resolve_solver(self.solver)!r} made {result.n_rounds} rounds and read "
+            f"the data {result.passes:.1f} times; {self._criterion_name} is "
             f"{result.evaluation.stop_value:.3g}, asked for tol={self.tol:.3g}. "
             f"{advice}",
             ConvergenceWarning,
             stacklevel=4,
         )
 
-    @staticmethod
-    def _make_penalty(design, l1: float, l2: float, positive: bool = False):
+    def _make_penalty(self, n_features: int, l1: float, l2: float, positive=False):
         """Penalty of the features; the intercept is free."""
-        is_feature = (np.arange(design.n_params) < design.n_features)[:, None]
+        n_params = n_features + bool(self.fit_intercept)
+        is_feature = (np.arange(n_params) < n_features)[:, None]
         return SeparablePenalty(
             l1=np.where(is_feature, l1, 0.0),
             l2=np.where(is_feature, l2, 0.0),
             positive=is_feature & positive,
         )
 
-    def _support(self, result: SolverResult, total_weight: float):
-        """Rows and weights of the last measure, at the scale of the sample weights."""
-        if result.measure is None:
-            return None, None
-        return result.measure.indices, result.measure.weights * total_weight
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coef_")
+
+
+@contextmanager
+def all_or_nothing(estimator, X):
+    """Leave the estimator as it was if a fit fails or is interrupted.
+
+    A fit runs with one BLAS thread, and failures that are caused by NaN or infinity in
+    ``X`` become an error that says so.
+    """
+    before = vars(estimator).copy()
+    try:
+        with one_blas_thread(), bad_values_explained(X, estimator):
+            yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

@@ -92,6 +92,7 @@ class CaLasso(CaRegressor):
         "positive": ["boolean"],
         "warm_start": ["boolean"],
     }
+    _squeezes_target = True
     _criterion_name = "the duality gap relative to the variance of y"
 
     def __init__(

@@ -7,8 +7,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
-from skcara.data import Design
-from skcara.estimators._base import BaseCaLinearModel
+from skcara.data import ArraySource, Coordinates
+from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._progress import FitObserver
@@ -171,46 +171,55 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         self : object
             Fitted estimator.
         """
-        self.solver_ = self._resolve_solver()
-        fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
-        X, y = check_training_data(self, X, y)
-        y = column_or_1d(y, warn=True)
-        classes, codes = encode_labels(y)
-        sample_weight = check_sample_weight(sample_weight, X.shape[0])
-        if self.class_weight is not None:
-            sample_weight = ClassWeights(
-                self.class_weight, classes, codes, sample_weight
-            )
-        problem = self._make_problem(X, codes, len(classes), sample_weight)
-        start = self._starting_point(problem, classes)
-        self.classes_ = classes
-        with FitObserver(self, **fit_data, n_problems=1) as observer:
-            coef, intercept, result = self._solve(
-                problem,
-                *start,
-                lambda record, evaluation, point: observer.on_round(
-                    record,
-                    evaluation,
-                    lambda: {"classes_": classes, **self._linear_attributes(*point)},
-                ),
-            )
-            self._warn_unless_converged(result)
-        self._store(coef, intercept, result, problem.total_weight)
+        self._check_solver_parameters()
+        with all_or_nothing(self, X):
+            fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
+            X, y = check_training_data(self, X, y)
+            classes, codes = encode_labels(column_or_1d(y, warn=True))
+            weights = check_sample_weight(sample_weight, X.shape[0])
+            if self.class_weight is not None:
+                weights = ClassWeights(self.class_weight, classes, codes, weights)
+            source = ArraySource(X, codes, weights, n_jobs=self.n_jobs)
+            self._fit_source(source, classes, fit_data)
         return self
 
-    def _make_problem(self, X, codes, n_classes, sample_weight):
-        design = Design(X, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
-        loss = LogisticLoss() if n_classes == 2 else MultinomialLoss(n_classes)
-        total = len(codes) if sample_weight is None else sample_weight.sum()
-        strength = 1.0 / (self.C * total)
-        penalty = self._make_penalty(
-            design, strength * self.l1_ratio, strength * (1.0 - self.l1_ratio)
+    def _fit_source(self, source, classes, fit_data):
+        problem = self._make_problem(source, len(classes))
+        start = self._starting_point(problem, classes)
+
+        def attributes(points):
+            return {"classes_": classes, **self._linear_attributes(*points[0])}
+
+        with FitObserver(self, **fit_data, n_problems=1) as observer:
+            points, [result] = self._solve(
+                source, [problem], [start], observer, attributes
+            )
+        self._warn_unless_converged(result)
+        described = self._run_attributes([result], source.facts.total_weight)
+        for name, values in described.items():
+            setattr(self, name, values[0])
+        self.n_iter_ = np.array([result.n_rounds], dtype=np.int32)
+        for name, value in attributes(points).items():
+            setattr(self, name, value)
+
+    def _make_problem(self, source, n_classes):
+        facts = source.facts
+        strength = 1.0 / (self.C * facts.total_weight)
+        return Problem(
+            facts,
+            LogisticLoss() if n_classes == 2 else MultinomialLoss(n_classes),
+            self._make_penalty(
+                facts.n_features,
+                strength * self.l1_ratio,
+                strength * (1.0 - self.l1_ratio),
+            ),
+            KKTViolation(),
+            Coordinates.of_user(facts.n_features, self.fit_intercept),
         )
-        return Problem(design, codes, loss, penalty, KKTViolation(), sample_weight)
 
     def _starting_point(self, problem, classes):
         """Zero, or the last fit if it has the same classes and columns."""
-        n_features, n_outputs = problem.design.n_features, problem.n_outputs
+        n_features, n_outputs = problem.n_features, problem.n_outputs
         if (
             self.warm_start
             and hasattr(self, "coef_")
@@ -225,17 +234,6 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             # The loss does not see a constant added to all classes.
             intercept = intercept - intercept.mean()
         return {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept}
-
-    def _store(self, coef, intercept, result, total_weight):
-        for name, value in self._linear_attributes(coef, intercept).items():
-            setattr(self, name, value)
-        self.n_iter_ = np.array([result.n_rounds], dtype=np.int32)
-        self.n_passes_ = result.passes
-        self.n_recombinations_ = result.n_recombinations
-        self.support_, self.support_weights_ = self._support(result, total_weight)
-        self.objective_ = result.evaluation.objective
-        self.optimality_ = result.evaluation.optimality
-        self.history_ = result.history
 
     # ---- prediction --------------------------------------------------------------
 

@@ -4,20 +4,22 @@ from skcara._sklearn_compat import has_callbacks
 
 _HEADER = (
     f"{'round':>6} {'passes':>9} {'seconds':>9} {'objective':>16} "
-    f"{'optimality':>11} {'support':>8} {'steps':>7}"
+    f"{'optimality':>11} {'criterion':>11} {'support':>8} {'steps':>7}"
 )
 
 
-def print_round(record, evaluation) -> bool:
-    """Print one aligned line per round."""
-    if record["round"] == 0:
-        print(_HEADER)
+def print_round(record, number: int | None = None) -> None:
+    """Print one aligned line per round; ``number`` is that of the target, if any."""
+    if record["round"] == 0 and not number:
+        print(_HEADER if number is None else f"{'target':>6} {_HEADER}")
     print(
+        "" if number is None else f"{number:>6d} ",
         f"{record['round']:>6d} {record['passes']:>9.2f} {record['seconds']:>9.3f} "
         f"{record['objective']:>16.9g} {record['optimality']:>11.3e} "
-        f"{record['support_size']:>8d} {record['inner_steps']:>7d}"
+        f"{record['criterion']:>11.3e} {record['support_size']:>8d} "
+        f"{record['inner_steps']:>7d}",
+        sep="",
     )
-    return False
 
 
 class FitObserver:
@@ -33,13 +35,14 @@ class FitObserver:
     X, y, sample_weight
         What ``fit`` was given.
     n_problems : int
-        Number of problems that this fit solves one after the other.
+        Number of problems that this fit solves.
     """
 
     def __init__(self, estimator, X, y, sample_weight, *, n_problems):
         self._estimator = estimator
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+        self._n_problems = n_problems
         self._max_rounds = n_problems * (estimator.max_iter + 1)
         self._context = None
 
@@ -57,14 +60,15 @@ class FitObserver:
                 **self._data, reconstruction_attributes={}
             )
 
-    def on_round(self, record, evaluation, attributes) -> bool:
+    def on_round(self, number, record, attributes) -> bool:
         """Tell everybody about a round; return whether somebody asks to stop.
 
+        ``number`` is that of the problem, ``record`` an entry of the history, and
         ``attributes`` is a callable that returns the fitted attributes with which the
         estimator could predict as if the fit stopped here.
         """
         if self._estimator.verbose:
-            print_round(record, evaluation)
+            print_round(record, number if self._n_problems > 1 else None)
         if self._context is None:
             return False
         leaf = self._context.subcontext(task_name="round")

@@ -7,15 +7,19 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
-from skcara.data import Design
-from skcara.estimators._base import BaseCaLinearModel
+from skcara.data import ArraySource, Coordinates
+from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
 from skcara.objective import Problem, SquaredLoss
+from skcara.solvers import resolve_solver
 
 
 class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
     """Squared loss with a separable penalty, one problem per target."""
+
+    #: Whether targets of shape (n_samples, 1) give attributes of a single target.
+    _squeezes_target = False
 
     @abstractmethod
     def _strengths(self) -> tuple[float, float]:
@@ -44,47 +48,60 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         self : object
             Fitted estimator.
         """
-        self.solver_ = self._resolve_solver()
-        fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
-        X, y = check_training_data(self, X, y, y_numeric=True)
-        sample_weight = check_sample_weight(sample_weight, X.shape[0])
-        targets = (y if y.ndim == 2 else y[:, None]).T
-        design = Design(X, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
-        starts = self._starting_points(design, len(targets))
-        solutions = []
-        with FitObserver(self, **fit_data, n_problems=len(targets)) as observer:
-            for target, start in zip(targets, starts, strict=True):
-                problem = self._make_problem(design, target, sample_weight)
-                pending = starts[len(solutions) + 1 :]
-
-                def on_round(record, evaluation, point, pending=pending):
-                    finished = [solution[:2] for solution in solutions]
-                    points = [*finished, point, *pending]
-                    return observer.on_round(
-                        record,
-                        evaluation,
-                        lambda: self._linear_attributes(points, y.ndim),
-                    )
-
-                solutions.append(self._solve(problem, *start, on_round))
-                self._warn_unless_converged(solutions[-1][-1])
-        self._store(solutions, y.ndim, problem.total_weight)
+        self._check_solver_parameters()
+        with all_or_nothing(self, X):
+            fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
+            X, y = check_training_data(self, X, y, y_numeric=True)
+            y = y.astype(np.float64, copy=False)
+            sample_weight = check_sample_weight(sample_weight, X.shape[0])
+            source = ArraySource(X, y, sample_weight, n_jobs=self.n_jobs)
+            self._fit_source(source, y.shape[1:], fit_data)
         return self
 
-    def _make_problem(self, design, target, sample_weight):
+    def _fit_source(self, source, target_shape, fit_data):
+        n_targets = target_shape[0] if target_shape else 1
+        problems = [
+            self._make_problem(source, column if target_shape else None)
+            for column in range(n_targets)
+        ]
+        starts = self._starting_points(source.facts.n_features, n_targets)
+
+        def attributes(points):
+            return self._linear_attributes(points, target_shape)
+
+        with FitObserver(self, **fit_data, n_problems=n_targets) as observer:
+            points, results = self._solve(
+                source, problems, starts, observer, attributes
+            )
+        for result in results:
+            self._warn_unless_converged(result)
+        described = {
+            "n_iter_": [result.n_rounds for result in results],
+            **self._run_attributes(results, source.facts.total_weight),
+            **self._more_attributes(results),
+        }
+        is_single = not target_shape or (self._squeezes_target and n_targets == 1)
+        for name, values in described.items():
+            setattr(self, name, values[0] if is_single else values)
+        for name, value in attributes(points).items():
+            setattr(self, name, value)
+        self.solver_ = resolve_solver(self.solver)
+
+    def _make_problem(self, source, column):
+        n_features = source.facts.n_features
         l1, l2 = self._strengths()
         return Problem(
-            design,
-            np.ascontiguousarray(target, dtype=np.float64),
+            source.facts,
             SquaredLoss(),
-            self._make_penalty(design, l1, l2, self.positive),
+            self._make_penalty(n_features, l1, l2, self.positive),
             self._make_criterion(),
-            sample_weight,
+            Coordinates.of_user(n_features, self.fit_intercept),
+            column,
         )
 
-    def _starting_points(self, design, n_targets):
+    def _starting_points(self, n_features, n_targets):
         """Starting ``(coef, intercept)`` of each target: zero, or the last fit."""
-        shape = (n_targets, design.n_features)
+        shape = (n_targets, n_features)
         if getattr(self, "warm_start", False) and hasattr(self, "coef_"):
             coef = np.reshape(self.coef_, (-1, np.shape(self.coef_)[-1]))
             if coef.shape == shape:
@@ -93,35 +110,16 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
                     (row[:, None].astype(np.float64), np.atleast_1d(intercept))
                     for row, intercept in zip(coef, intercepts, strict=True)
                 ]
-        return [(np.zeros((design.n_features, 1)), np.zeros(1))] * n_targets
+        return [(np.zeros((n_features, 1)), np.zeros(1))] * n_targets
 
-    def _linear_attributes(self, points, y_ndim):
+    def _linear_attributes(self, points, target_shape):
         coef = np.array([coef[:, 0] for coef, _ in points])
         intercept = np.array([intercept[0] for _, intercept in points])
-        if y_ndim == 1:
-            coef, intercept = coef[0], float(intercept[0])
-        elif not self.fit_intercept:
-            intercept = 0.0
-        return {"coef_": coef, "intercept_": intercept}
-
-    def _store(self, solutions, y_ndim, total_weight):
-        points = [(coef, intercept) for coef, intercept, _ in solutions]
-        for name, value in self._linear_attributes(points, y_ndim).items():
-            setattr(self, name, value)
-        supports = [self._support(result, total_weight) for *_, result in solutions]
-        attributes = {
-            "n_iter_": [result.n_rounds for *_, result in solutions],
-            "n_passes_": [result.passes for *_, result in solutions],
-            "n_recombinations_": [result.n_recombinations for *_, result in solutions],
-            "support_": [indices for indices, _ in supports],
-            "support_weights_": [weights for _, weights in supports],
-            "objective_": [result.evaluation.objective for *_, result in solutions],
-            "optimality_": [result.evaluation.optimality for *_, result in solutions],
-            "history_": [result.history for *_, result in solutions],
-            **self._more_attributes([result for *_, result in solutions]),
-        }
-        for name, values in attributes.items():
-            setattr(self, name, values[0] if y_ndim == 1 else values)
+        if not target_shape:
+            return {"coef_": coef[0], "intercept_": float(intercept[0])}
+        if self._squeezes_target and len(points) == 1:
+            coef = coef[0]
+        return {"coef_": coef, "intercept_": intercept if self.fit_intercept else 0.0}
 
     def _more_attributes(self, results) -> dict:
         """Fitted attributes of one estimator only, a list over targets each."""

@@ -19,7 +19,7 @@ _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 class ColumnMoments:
     """Weighted mean and variance of the columns of ``X``.
 
-    The variance is ``None`` where a solver has told that nobody will ask for it.
+    The variance is ``None`` where nobody will ask for it.
     """
 
     mean: np.ndarray
@@ -40,7 +40,7 @@ class ColumnMoments:
 class Criterion(Protocol):
     """How an evaluation is compared with ``tol``."""
 
-    #: Whether the moments of the columns must be collected by the first pass.
+    #: Whether moments of the columns are needed.
     needs_moments: bool
 
     def measure(
@@ -81,9 +81,10 @@ class ResidualCorrelation:
         # Below this the residual is dominated by the rounding of predictions.
         size = max(np.sqrt(residual.square), np.sqrt(_EPS) * residual.target_size)
         informative = spread > 0
-        correlation = np.abs(covariance[informative]) / (spread[informative] * size)
+        covariance = np.abs(covariance) + residual.covariance_error
+        correlation = covariance[informative] / (spread[informative] * size)
         largest = float(correlation.max(initial=0.0))
-        return max(largest, abs(residual.mean) / size), None
+        return max(largest, (abs(residual.mean) + residual.mean_error) / size), None
 
 
 class DualGap:
@@ -113,14 +114,15 @@ class DualGap:
     def measure(self, problem, evaluation):
         """Return the relative gap and the gap."""
         residual = _Residual(problem, evaluation)
-        n_features = problem.design.n_features
+        n_features = problem.n_features
         l1 = float(problem.user_penalty.l1[:n_features].max(initial=0.0))
         l2 = float(problem.user_penalty.l2[:n_features].max(initial=0.0))
         if l1 == 0 and l2 == 0:
             stop_value, _ = ResidualCorrelation().measure(problem, evaluation)
             return stop_value, np.nan
-        coef, _ = problem.design.to_user(evaluation.params)
-        gap = evaluation.objective - _dual_value(residual, coef[:, 0], l1, l2, problem)
+        coef, _ = problem.coordinates.to_user(evaluation.params)
+        objective = evaluation.objective + evaluation.loss_error
+        gap = objective - _dual_value(residual, coef[:, 0], l1, l2, problem)
         # The gap is a difference of numbers of the size of the objective.
         gap = max(gap, 0.0)
         variance = residual.target_variance
@@ -129,48 +131,73 @@ class DualGap:
 
 
 def _dual_value(residual, coef, l1, l2, problem):
-    correlation = residual.covariance
+    """Value of the better dual point, for the worst that the sums may hide."""
+    correlation, error = residual.covariance, residual.covariance_error
     positive = problem.user_penalty.positive[: len(coef), 0]
     # theta' mu y with y = r + X coef + intercept and a centred theta.
     product = residual.square + coef @ correlation
+    product -= residual.square_error + np.abs(coef) @ error
+    largest_square = residual.square + residual.square_error
     values = []
     if l2 > 0:
-        reach = np.where(positive, correlation, np.abs(correlation))
+        reach = np.where(positive, correlation, np.abs(correlation)) + error
         conjugate = np.sum(np.maximum(reach - l1, 0.0) ** 2) / (2 * l2)
-        values.append(product - 0.5 * residual.square - conjugate)
+        values.append(product - 0.5 * largest_square - conjugate)
     if l1 > 0:
         shrunk = correlation - l2 * coef
-        largest = np.where(positive, shrunk, np.abs(shrunk)).max(initial=0.0)
+        reach = np.where(positive, shrunk, np.abs(shrunk)) + error
+        largest = reach.max(initial=0.0)
         shrink = l1 / largest if largest > l1 else 1.0
-        square = residual.square + l2 * (coef @ coef)
+        square = largest_square + l2 * (coef @ coef)
         values.append(shrink * product - 0.5 * shrink**2 * square)
     return max(values)
 
 
 def _column_square(problem):
     moments = problem.column_moments
-    if problem.design.fit_intercept:
+    if problem.coordinates.fit_intercept:
         return moments.variance
     return moments.variance + moments.mean**2
 
 
 class _Residual:
-    """Second moments of the residual, from the loss and its gradient alone."""
+    """Second moments of the residual, from the loss and its gradient alone.
+
+    Attributes
+    ----------
+    square, mean : float
+        Mean square around the mean, and the mean (0 without an intercept).
+    covariance : ndarray of shape (n_features,)
+        With the (centred) columns.
+    square_error, mean_error, covariance_error : float or ndarray
+        Bounds of their errors.
+    target_size, target_variance : float
+        Root mean square of the target, and what ``tol`` is relative to.
+    is_rounding : bool
+        Whether the residual is nothing but rounding.
+    """
 
     def __init__(self, problem, evaluation):
-        moments = problem.column_moments
-        gradient = problem.design.gradient_to_user(evaluation.gradient)[:, 0]
-        _, variance, mean_square = problem.target_moments
-        self.target_size = np.sqrt(mean_square)
+        coordinates, target = problem.coordinates, problem.target_moments
+        n_features, scale = coordinates.n_features, coordinates.scale
+        gradient = evaluation.gradient[:, 0]
+        error = np.zeros_like(gradient)
+        if evaluation.gradient_error is not None:
+            error = evaluation.gradient_error[:, 0]
+        self.target_size = np.sqrt(target.mean_square)
         self.square = 2.0 * evaluation.loss
-        if problem.design.fit_intercept:
-            self.mean = -gradient[-1]
+        self.square_error = 2.0 * evaluation.loss_error
+        self.covariance = -scale * gradient[:n_features]
+        self.covariance_error = scale * error[:n_features]
+        self.mean = self.mean_error = 0.0
+        self.target_variance = target.mean_square
+        if coordinates.fit_intercept:
+            self.mean, self.mean_error = -gradient[-1], error[-1]
             self.square = max(self.square - self.mean**2, 0.0)
-            self.covariance = -gradient[:-1] - moments.mean * self.mean
-            self.target_variance = variance
-        else:
-            self.mean = 0.0
-            self.covariance = -gradient
-            self.target_variance = mean_square
+            self.square_error += (2 * abs(self.mean) + error[-1]) * error[-1]
+            offset = problem.column_moments.mean - coordinates.shift
+            self.covariance -= offset * self.mean
+            self.covariance_error += np.abs(offset) * error[-1]
+            self.target_variance = target.variance
         rounding = 64 * _EPS * self.target_size
         self.is_rounding = 2.0 * evaluation.loss <= rounding**2

@@ -1,54 +1,119 @@
 """Loss of a row as a function of its linear prediction.
 
-A loss knows targets and predictions only; sums, weights and penalties are not its
-business, with one exception: :meth:`Loss.weighted_sum` is the kernel of a pass and
-returns the weighted sum over a chunk together with the derivatives, because the two
-share the expensive exponentials.
+A loss answers for itself: everything that a solver has to know about it is asked of the
+class below, and what a loss does not have is ``None`` or has a general implementation.
+It knows nothing of penalties, of the data or of who reads them.
 
 Conventions: predictions are float64 arrays of shape (n_rows, n_outputs); ``target`` is
-what :class:`Problem` was given, of shape (n_rows,).
+what the source of the data holds, of shape (n_rows,).
 """
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from skcara.data import gram, scaled_rows
 
 # log(1+e) is summed as the logarithm of products of this many factors in [1, 2]:
 # 2**128 is far from overflow, and logarithms are the slowest operation of a pass.
 _LOG_PRODUCT = 128
+# Up to this many classes a Gram matrix for each pair of them costs least.
+_FEW_OUTPUTS = 8
 
 
-class Loss(Protocol):
-    """What a solver may ask of a loss."""
+class Loss(ABC):
+    """What a solver may ask of a loss.
 
-    n_outputs: int
-    #: Largest eigenvalue that ``second_derivative`` can have at any prediction.
-    curvature_bound: float
+    A subclass needs ``value``, ``derivative`` and ``second_derivative``; the other
+    methods are overridden where there is something faster.
+    """
+
+    #: Number of linear predictions per row.
+    n_outputs: int = 1
+    #: Matrix (n_outputs, n_outputs) that bounds ``second_derivative`` at every
+    #: prediction, or None where there is no bound.
+    curvature_bound: np.ndarray | None = None
+    #: Whether the second derivative is the same everywhere, and equal to its bound.
+    is_quadratic: bool = False
     #: Whether the loss of all rows together may have no minimiser.
-    can_separate: bool
+    can_separate: bool = False
+    #: Loss of every row for predictions of zero, or None if it depends on the target.
+    value_at_zero: float | None = None
 
+    @abstractmethod
     def value(self, target, prediction) -> np.ndarray:
         """Loss of each row, shape (n_rows,)."""
 
+    @abstractmethod
     def derivative(self, target, prediction) -> np.ndarray:
         """Derivative of each row's loss, shape (n_rows, n_outputs)."""
 
+    @abstractmethod
     def second_derivative(self, target, prediction) -> np.ndarray:
         """Second derivative, shape (n_rows,) or (n_rows, n_outputs, n_outputs)."""
 
     def weighted_sum(self, target, prediction, weights) -> tuple[float, np.ndarray]:
-        """Weighted sum of the losses and the weighted derivatives.
+        """Weighted sum of the losses and the weighted derivatives: a pass needs both.
 
         ``prediction`` may be overwritten. ``weights=None`` means one for every row.
         """
+        value = self.value(target, prediction)
+        derivative = self.derivative(target, prediction)
+        if weights is None:
+            return float(value.sum()), derivative
+        return float(weights @ value), derivative * weights[:, None]
+
+    def curvature(self, target, prediction) -> np.ndarray:
+        """Diagonal of each row's second derivative, shape (n_rows, n_outputs)."""
+        second = self.second_derivative(target, prediction)
+        if second.ndim == 1:
+            return second[:, None]
+        return np.einsum("ikk->ik", second).copy()
+
+    def hessian(self, rows, weights, target, prediction) -> np.ndarray:
+        r"""Hessian :math:`\sum_i w_i\, \ell''_i \otimes x_i x_i^\top` of some rows.
+
+        Returns
+        -------
+        hessian : ndarray of shape (n_coords, n_coords)
+            In flat coordinates ``param * n_outputs + output``.
+        """
+        second = self.second_derivative(target, prediction)
+        if self.n_outputs == 1:
+            return gram(scaled_rows(rows, np.sqrt(weights * second.reshape(-1))))
+        n_params, n_outputs = rows.shape[1], self.n_outputs
+        blocks = np.empty((n_params, n_outputs, n_params, n_outputs))
+        for first in range(n_outputs):
+            for other in range(n_outputs):
+                curved = scaled_rows(rows, weights * second[:, first, other])
+                product = curved.T @ rows
+                is_sparse = sparse.issparse(product)
+                blocks[:, first, :, other] = product.toarray() if is_sparse else product
+        return blocks.reshape(n_params * n_outputs, -1)
+
+    def derivative_kernel(self, target) -> Callable[[np.ndarray, np.ndarray], None]:
+        """Derivative as a function ``write(prediction, out)`` of flat buffers.
+
+        The inner loop of block descent calls it ten thousand times on a handful of
+        rows: overridden methods allocate nothing.
+        """
+        shape = (len(target), self.n_outputs)
+
+        def write(prediction, out):
+            out[:] = self.derivative(target, prediction.reshape(shape)).ravel()
+
+        return write
 
 
-class SquaredLoss:
+class SquaredLoss(Loss):
     r"""Half the squared error, :math:`\tfrac12 (\mathrm{prediction} - y)^2`."""
 
-    n_outputs = 1
-    curvature_bound = 1.0
-    can_separate = False
+    curvature_bound = np.ones((1, 1))
+    is_quadratic = True
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -72,8 +137,16 @@ class SquaredLoss:
         weighted = flat * weights
         return 0.5 * float(weighted @ flat), weighted[:, None]
 
+    def derivative_kernel(self, target):
+        """Residuals."""
 
-class LogisticLoss:
+        def write(prediction, out):
+            np.subtract(prediction, target, out=out)
+
+        return write
+
+
+class LogisticLoss(Loss):
     r"""Binary logistic loss :math:`\log(1 + e^z) - y z` for targets in {0, 1}.
 
     With :math:`t = (1 - 2y) z` the loss is
@@ -81,9 +154,9 @@ class LogisticLoss:
     its derivative is :math:`(1 - 2y)\,\sigma(t)`.
     """
 
-    n_outputs = 1
-    curvature_bound = 0.25
+    curvature_bound = np.full((1, 1), 0.25)
     can_separate = True
+    value_at_zero = float(np.log(2.0))
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -125,16 +198,28 @@ class LogisticLoss:
         decay *= sign
         return total, decay[:, None]
 
+    def derivative_kernel(self, target):
+        """Probabilities minus labels."""
+        target = target.astype(np.float64)
 
-class MultinomialLoss:
+        def write(prediction, out):
+            expit(prediction, out=out)
+            np.subtract(out, target, out=out)
+
+        return write
+
+
+class MultinomialLoss(Loss):
     r"""Cross entropy :math:`\log \sum_k e^{z_k} - z_y` of class codes 0, 1, ..."""
 
-    # The covariance of a one-hot vector has eigenvalues of at most one half.
-    curvature_bound = 0.5
     can_separate = True
 
     def __init__(self, n_classes: int):
         self.n_outputs = n_classes
+        self.value_at_zero = float(np.log(n_classes))
+        # The covariance of a one-hot vector has eigenvalues of at most one half, and
+        # zero in the direction of ones.
+        self.curvature_bound = 0.5 * (np.eye(n_classes) - 1.0 / n_classes)
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -177,6 +262,32 @@ class MultinomialLoss:
         scores *= weights
         return float(weights @ loss), scores.T
 
+    def hessian(self, rows, weights, target, prediction):
+        """Hessian of some rows, from the class probabilities."""
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        probability = _softmax(prediction)
+        if self.n_outputs <= _FEW_OUTPUTS:
+            return _hessian_by_pairs(rows, weights, probability)
+        return _hessian_by_product(rows, weights, probability)
+
+    def derivative_kernel(self, target):
+        """Probabilities minus labels, outputs of a row one after the other."""
+        shape = (len(target), self.n_outputs)
+        labels = np.zeros(shape)
+        labels[np.arange(len(target)), target] = 1.0
+        row_value = np.empty((len(target), 1))
+
+        def write(prediction, out):
+            prediction, out = prediction.reshape(shape), out.reshape(shape)
+            np.maximum.reduce(prediction, axis=1, keepdims=True, out=row_value)
+            np.subtract(prediction, row_value, out=out)
+            np.exp(out, out=out)
+            np.add.reduce(out, axis=1, keepdims=True, out=row_value)
+            np.divide(out, row_value, out=out)
+            np.subtract(out, labels, out=out)
+
+        return write
+
 
 def _sigmoid(prediction):
     decay = np.exp(-np.abs(prediction))
@@ -187,6 +298,36 @@ def _softmax(prediction):
     exponential = np.exp(prediction - prediction.max(axis=1, keepdims=True))
     exponential /= exponential.sum(axis=1, keepdims=True)
     return exponential
+
+
+def _hessian_by_pairs(rows, weights, probability):
+    """Hessian for class probabilities, from one Gram matrix for each pair of classes.
+
+    The rows of ``diag(p) - p p'`` sum to zero, so the diagonal is a sum of the others.
+    """
+    n_params, n_outputs = rows.shape[1], probability.shape[1]
+    blocks = np.zeros((n_params, n_outputs, n_params, n_outputs))
+    for first, second in combinations(range(n_outputs), 2):
+        curvature = weights * probability[:, first] * probability[:, second]
+        matrix = gram(scaled_rows(rows, np.sqrt(curvature)))
+        blocks[:, first, :, first] += matrix
+        blocks[:, second, :, second] += matrix
+        blocks[:, first, :, second] = blocks[:, second, :, first] = -matrix
+    return blocks.reshape(n_params * n_outputs, -1)
+
+
+def _hessian_by_product(rows, weights, probability):
+    """Hessian for class probabilities from one large product."""
+    (n_rows, n_params), n_outputs = rows.shape, probability.shape[1]
+    outer = probability * np.sqrt(weights)[:, None]
+    outer = (rows[:, :, None] * outer[:, None, :]).reshape(n_rows, -1)
+    hessian = -(outer.T @ outer)
+    blocks = hessian.reshape(n_params, n_outputs, n_params, n_outputs)
+    diagonal = np.arange(n_outputs)
+    # Not diag(p) - p^2, which cancels where a class is certain.
+    blocks[:, diagonal, :, diagonal] = 0.0
+    blocks[:, diagonal, :, diagonal] = -blocks.sum(axis=3).transpose(1, 0, 2)
+    return hessian
 
 
 def _sum_of_logs(factors):

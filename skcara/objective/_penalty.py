@@ -52,3 +52,7 @@ class SeparablePenalty:
         """Penalty for ``params = user_params * scale`` (one scale per row)."""
         scale = scale[:, None]
         return SeparablePenalty(self.l1 / scale, self.l2 / scale**2, self.positive)
+
+    def restrict(self, rows) -> "SeparablePenalty":
+        """Penalty of some rows of ``params``."""
+        return SeparablePenalty(self.l1[rows], self.l2[rows], self.positive[rows])

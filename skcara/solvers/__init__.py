@@ -1,15 +1,16 @@
-"""Solvers: generators of rounds, and the loop that consumes them."""
+"""Solvers: generators of requests and rounds, and the driver that answers them."""
 
-from skcara.solvers._control import CONTROLS
-from skcara.solvers._dispatch import SOLVERS, resolve_solver, start_rounds
+from skcara.solvers._driver import Solver, answer_all, drive
+from skcara.solvers._registry import SOLVERS, SolverFactory, resolve_solver
 from skcara.solvers._rounds import (
     HISTORY_DTYPE,
     Measure,
     Round,
     SolverResult,
     Status,
-    run_rounds,
 )
+from skcara.solvers._strategy import Way
+from skcara.solvers.descent import CONTROLS
 
 __all__ = [
     "CONTROLS",
@@ -17,9 +18,12 @@ __all__ = [
     "SOLVERS",
     "Measure",
     "Round",
+    "Solver",
+    "SolverFactory",
     "SolverResult",
     "Status",
+    "Way",
+    "answer_all",
+    "drive",
     "resolve_solver",
-    "run_rounds",
-    "start_rounds",
 ]

@@ -24,6 +24,8 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 _EPS = np.finfo(np.float64).eps
+#: Share of the predicted decrease that a step must achieve.
+SUFFICIENT_DECREASE = 1e-4
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
 _FIRST_RIDGE = 1e-13
 # Relative error of a slope with which a model counts as minimised.
@@ -96,8 +98,6 @@ class QuadraticModel:
         is_flat = not curvature > len(step) * _EPS * size**2
         if is_flat or not observed > _MIN_SECANT * curvature:
             return self
-        # This model is replaced by the new one: two factors at once are not needed.
-        self._face_key = self._face_factor = None
         matrix = self.matrix.copy()
         # Rank-one updates in place; the transpose has the order that BLAS wants.
         for scale, vector in ((observed, gradient_change), (-curvature, image)):

@@ -1,19 +1,12 @@
-"""Rounds: what a solver yields, and the loop that consumes them.
+"""Rounds: what a solver tells after it has learned something from the full data."""
 
-A solver is a generator. It yields one :class:`Round` after every evaluation of the full
-data and goes on when asked for the next one; it never prints, warns or looks at a
-clock. :func:`run_rounds` applies the stopping test, keeps the history and tells
-observers, so that fits, progress bars, plots and benchmarks see the same thing.
-"""
-
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from skcara.objective import Evaluation
+from skcara.solvers._strategy import Way
 
 HISTORY_DTYPE = np.dtype(
     [
@@ -24,6 +17,7 @@ HISTORY_DTYPE = np.dtype(
         ("optimality", np.float64),
         ("support_size", np.int64),
         ("inner_steps", np.int64),
+        ("criterion", np.float64),
     ]
 )
 
@@ -44,11 +38,12 @@ class Round:
     ----------
     evaluation : Evaluation
         At the point that the round reached.
-    passes : float
-        Full reads of the data since the start; a step on a reduced measure counts
-        as its share of the rows.
-    n_recombinations : int
-        Measures built since the start.
+    reduced_rows : float
+        Rows of reduced measures and samples that were read since the last round, each
+        as often as it was read.
+    n_recombinations, n_calibrations : int
+        Measures built since the last round, by recombination and by calibration of a
+        sample.
     inner_steps : int
         Accepted steps on reduced measures in this round.
     measure : Measure or None
@@ -56,8 +51,9 @@ class Round:
     """
 
     evaluation: Evaluation
-    passes: float
+    reduced_rows: float = 0.0
     n_recombinations: int = 0
+    n_calibrations: int = 0
     inner_steps: int = 0
     measure: Measure | None = None
 
@@ -74,87 +70,18 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class SolverResult:
-    """Best round of a run, and how the run went."""
+    """Best round of a run, and how the run went.
+
+    ``passes`` counts full reads of the data; rows of reduced measures count as their
+    share of all rows.
+    """
 
     evaluation: Evaluation
     status: Status
+    way: Way
     n_rounds: int
     passes: float
     n_recombinations: int
+    n_calibrations: int
     measure: Measure | None
     history: np.ndarray
-
-
-def run_rounds(
-    rounds: Iterator[Round],
-    *,
-    tol: float,
-    max_iter: int,
-    observer: Callable[[np.void, Evaluation], bool] | None = None,
-) -> SolverResult:
-    """Consume rounds until the full data say that the tolerance is reached.
-
-    Parameters
-    ----------
-    rounds : iterator of Round
-        The first one is the evaluation of the starting point.
-    tol : float
-        Compared with ``evaluation.stop_value``.
-    max_iter : int
-        Rounds after the starting point.
-    observer : callable, optional
-        Called with the history record and the evaluation of each round; a true
-        return value stops the run.
-
-    Raises
-    ------
-    FloatingPointError
-        If the objective is not finite at the starting point.
-    """
-    started = time.perf_counter()
-    records, best, measure = [], None, None
-    status = Status.STALLED
-    for index, current in enumerate(rounds):
-        evaluation = current.evaluation
-        if index == 0 and not np.isfinite(evaluation.objective):
-            raise FloatingPointError(
-                "The objective is not finite at the first point: X or y contain values "
-                "that are too large. Scale them."
-            )
-        measure = current.measure if current.measure is not None else measure
-        record = np.array(
-            (
-                index,
-                current.passes,
-                time.perf_counter() - started,
-                evaluation.objective,
-                evaluation.optimality,
-                0 if current.measure is None else len(current.measure.indices),
-                current.inner_steps,
-            ),
-            dtype=HISTORY_DTYPE,
-        )
-        records.append(record)
-        if best is None or evaluation.objective <= best.objective:
-            best = evaluation
-        stop_requested = observer is not None and observer(record[()], evaluation)
-        if evaluation.stop_value <= tol:
-            best, status = evaluation, Status.CONVERGED
-            if evaluation.is_separated:
-                status = Status.SEPARABLE
-            break
-        if stop_requested:
-            status = Status.INTERRUPTED
-            break
-        if index == max_iter:
-            status = Status.MAX_ITER
-            break
-    return SolverResult(
-        evaluation=best,
-        status=status,
-        n_rounds=max(len(records) - 1, 1),
-        passes=current.passes,
-        n_recombinations=current.n_recombinations,
-        measure=measure,
-        history=np.array(records, dtype=HISTORY_DTYPE),
-    )

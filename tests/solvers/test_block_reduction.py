@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from skcara.solvers._block_reduction import BlockReducer, balanced_group_rows
+from skcara.solvers._curvature import BoundedCurvature
+from skcara.solvers._group_moments import GroupedCurvature
 from solvers.descent import LOSSES, dense_design, make_data, make_problem
 
 from skcara.recombination import RECOMBINATION_METHODS, RecombinationError
 from skcara.solvers import _block_reduction
-from skcara.solvers._block_reduction import BlockReducer, balanced_group_rows
-from skcara.solvers._curvature import BoundedCurvature
-from skcara.solvers._group_moments import GroupedCurvature
 
 
 def reduce_block(problem, block, method="auto", seed=0, group_rows=16, params=None):

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import nnls
+from skcara.solvers._cabcd import CabcdOptions, iterate_cabcd, smallest_subgradient
+from skcara.solvers._control import CONTROLS
+from skcara.solvers._curvature import BoundedCurvature
+from skcara.solvers._safeguard import Synchroniser
 from solvers.descent import LOSSES, kkt_violation, make_data, make_problem
 from solvers.descent import run as run_solver
 from solvers.descent import trajectory as run_trajectory
@@ -13,10 +17,6 @@ from solvers.descent import trajectory as run_trajectory
 from skcara.blocks import rule_names, rule_params
 from skcara.recombination import RECOMBINATION_METHODS, RecombinationError
 from skcara.solvers import Status, _block_reduction
-from skcara.solvers._cabcd import CabcdOptions, iterate_cabcd, smallest_subgradient
-from skcara.solvers._control import CONTROLS
-from skcara.solvers._curvature import BoundedCurvature
-from skcara.solvers._safeguard import Synchroniser
 
 PROBLEMS = {
     "least-squares": ("squared", {}),

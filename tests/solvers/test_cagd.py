@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from skcara.solvers._cagd import CagdOptions, iterate_cagd
+from skcara.solvers._control import CONTROLS
+from skcara.solvers._curvature import BoundedCurvature
 from solvers.descent import (
     LOSSES,
     kkt_violation,
@@ -13,9 +16,6 @@ from solvers.descent import (
 
 from skcara.recombination import RECOMBINATION_METHODS, RecombinationError
 from skcara.solvers import Status, _block_reduction
-from skcara.solvers._cagd import CagdOptions, iterate_cagd
-from skcara.solvers._control import CONTROLS
-from skcara.solvers._curvature import BoundedCurvature
 
 GUARANTEED = ["lipschitz", "block-hessian"]
 

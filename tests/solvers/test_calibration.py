@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-
 from skcara.solvers._calibration import calibrate
 
 

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 from certificates import logistic_violation, squared_violation
 from scipy import sparse
+from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
+from skcara.solvers._coordinates import standardised
+from skcara.solvers._newton import full_model, iterate_newton
+from skcara.solvers._reduced import ReducedProblem, loss_hessian, minimize_reduced
+from skcara.solvers._sources import AllRows, CalibratedSample, RecombinedGroups
 from solvers.tall_problems import (
     N_ROWS,
     classes,
@@ -16,11 +21,6 @@ from solvers.tall_problems import (
 from skcara.objective import MultinomialLoss
 from skcara.recombination import RecombinationError
 from skcara.solvers import Status, _canewton, _sources, run_rounds
-from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
-from skcara.solvers._coordinates import standardised
-from skcara.solvers._newton import full_model, iterate_newton
-from skcara.solvers._reduced import ReducedProblem, loss_hessian, minimize_reduced
-from skcara.solvers._sources import AllRows, CalibratedSample, RecombinedGroups
 
 PENALTIES = {
     "none": {},

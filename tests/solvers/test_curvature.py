@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from solvers.descent import LOSSES, dense_design, make_data, make_problem
-
 from skcara.solvers._curvature import BoundedCurvature, output_bound
 from skcara.solvers._group_moments import GroupedCurvature, column_pairs
+from solvers.descent import LOSSES, dense_design, make_data, make_problem
 
 
 def textbook_hessian_bound(problem):

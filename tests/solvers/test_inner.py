@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-
-from skcara.objective import LogisticLoss, MultinomialLoss, SquaredLoss
 from skcara.solvers._inner import (
     BlockModel,
     ReducedGradient,
@@ -11,6 +9,8 @@ from skcara.solvers._inner import (
     run_inner_loop,
 )
 from skcara.solvers._steps import DiagonalStep
+
+from skcara.objective import LogisticLoss, MultinomialLoss, SquaredLoss
 
 
 def at(displacement):

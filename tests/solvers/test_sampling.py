@@ -3,15 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from solvers.tall_problems import (
-    classes,
-    gaussian,
-    labels,
-    make_problem,
-    rare_levels,
-)
-
-from skcara.solvers import _influence, _sampling
 from skcara.solvers._coordinates import standardised
 from skcara.solvers._influence import (
     hessian_diagonal,
@@ -21,6 +12,15 @@ from skcara.solvers._influence import (
 )
 from skcara.solvers._reduced import ReducedProblem
 from skcara.solvers._sampling import draw_rows
+from solvers.tall_problems import (
+    classes,
+    gaussian,
+    labels,
+    make_problem,
+    rare_levels,
+)
+
+from skcara.solvers import _influence, _sampling
 
 
 @pytest.mark.parametrize("kind", ["uniform", "weights", "density"])

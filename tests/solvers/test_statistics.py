@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from certificates import squared_violation
 from scipy import sparse
-from solvers.tall_problems import gaussian, make_problem
-
-from skcara.solvers import Status, run_rounds
 from skcara.solvers._coordinates import standardised
 from skcara.solvers._gram import gram_of_all_rows, gram_of_sample, level
 from skcara.solvers._squared import (
@@ -15,6 +12,9 @@ from skcara.solvers._squared import (
     iterate_statistics,
     solve_sample,
 )
+from solvers.tall_problems import gaussian, make_problem
+
+from skcara.solvers import Status, run_rounds
 
 PENALTIES = {
     "none": {},

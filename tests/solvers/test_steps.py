@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-
-from skcara.objective import LogisticLoss, SquaredLoss
 from skcara.solvers._control import (
     CONTROLS,
     Secant,
@@ -13,6 +11,8 @@ from skcara.solvers._control import (
     secant_curvature,
 )
 from skcara.solvers._steps import DiagonalStep, NewtonStep, scaled_pseudo_inverse
+
+from skcara.objective import LogisticLoss, SquaredLoss
 
 
 def composite_violation(point, base, gradient, hessian, l1, positive):

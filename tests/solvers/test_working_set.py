@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from certificates import lasso_dual_gap, logistic_violation
 from scipy import sparse
-from solvers.tall_problems import gaussian, labels, make_problem
-
-from skcara import CaLogisticRegression
-from skcara.solvers import Round, Status, run_rounds
 from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
 from skcara.solvers._coordinates import standardised
 from skcara.solvers._working_set import (
@@ -15,6 +11,10 @@ from skcara.solvers._working_set import (
     has_many_columns,
     iterate_working_sets,
 )
+from solvers.tall_problems import gaussian, labels, make_problem
+
+from skcara import CaLogisticRegression
+from skcara.solvers import Round, Status, run_rounds
 
 
 def run(problem, tol):

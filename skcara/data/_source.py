@@ -1,0 +1,361 @@
+"""What can be read: rows in chunks, in an order of additions that never changes.
+
+A *pass* is a map over chunks of rows and an ordered sum of the results. One call of
+:meth:`Source.run` is one read of the data, whatever the number of tasks. A source knows
+in which format and precision its rows are stored and who reads them; nothing above it
+does. Here is the source for arrays, CSR matrices and memory maps. Nothing copies ``X``:
+a chunk is a view that stays in the cache for all the products of the pass, which makes
+a chunked pass cheaper than two plain products with the whole matrix.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcara.data._chunk import Chunk, Task
+from skcara.data._rows import row_range, with_entries
+from skcara.data._sampling import PriorityRows, stratified_rows
+
+# Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
+# cost of a Python call is small against the work on them.
+_CHUNK_ENTRIES = 2**18
+_MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 8192
+# Slicing a sparse matrix costs more than a view, so its chunks have more rows.
+_MAX_SPARSE_CHUNK_ROWS = 2**15
+# A span is what one thread reads at a time. Its size does not depend on the number of
+# threads, hence neither does the order of the additions.
+_SPAN_CHUNKS = 16
+# Extended precision is read as double precision, in which all sums are formed.
+_WIDEST_BYTES = 8
+# Rows from which coordinates of the columns are estimated.
+_GLANCE_ROWS = 4096
+# Rows that are taken by number are copied in parts of this many.
+_TAKEN_ROWS = 1024
+
+
+def chunk_rows_for(entries_per_row: float, *, is_sparse: bool) -> int:
+    """Rows of a chunk, a power of two."""
+    most = _MAX_SPARSE_CHUNK_ROWS if is_sparse else _MAX_CHUNK_ROWS
+    rows = int(_CHUNK_ENTRIES / max(entries_per_row, 1.0))
+    rows = min(max(rows, _MIN_CHUNK_ROWS), most)
+    return 1 << (rows.bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class TargetMoments:
+    """Weighted mean, variance and mean square of a target."""
+
+    mean: float
+    variance: float
+    mean_square: float
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of a source before the first pass.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_entries : int
+        Shape, and stored entries of all rows.
+    is_sparse : bool
+    chunk_rows : int
+        Most rows of a chunk, a power of two.
+    depth : int
+        Most additions, one after the other, that a term of a sum over all rows goes
+        through.
+    has_weights : bool
+        Whether rows differ in their weights.
+    total_weight : float
+        Sum of the sample weights.
+    reference_row : ndarray of shape (n_features,)
+        Mean of some rows, zeros for sparse rows: a point near the mean of all rows,
+        around which sums do not cancel.
+    reference_target : ndarray of shape () or (n_targets,)
+        Mean of the targets of the same rows; of no use for class codes.
+    target_moments : tuple of TargetMoments
+        One for each target; empty if the targets are class codes.
+    """
+
+    n_rows: int
+    n_features: int
+    n_entries: int
+    is_sparse: bool
+    chunk_rows: int
+    depth: int
+    has_weights: bool
+    total_weight: float
+    reference_row: np.ndarray
+    reference_target: np.ndarray
+    target_moments: tuple[TargetMoments, ...] = ()
+
+
+class Source(Protocol):
+    """Rows with targets and weights that can be read again and again."""
+
+    facts: Facts
+    #: Threads that work on the rows, as in joblib.
+    n_jobs: int | None
+
+    def run(self, tasks: Sequence[Task]) -> list:
+        """Return the results of all tasks from one read."""
+
+    def take(self, indices: np.ndarray) -> Iterator[Chunk]:
+        """Yield copies of the rows with these numbers, in their order, in parts."""
+
+    def glance(self) -> tuple[Any, np.ndarray]:
+        """Return some thousand rows, spread over the source, and their weights."""
+
+    def draw(self, n_draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
+        """Draw about ``n_draws`` rows that represent all rows.
+
+        Returns the ascending numbers of distinct rows, and weights whose expected sum
+        over any set of rows is the share of the set in the total weight.
+        """
+
+
+class ArraySource:
+    """Rows of an array, a memory map or a CSR matrix.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+        Read only, never copied.
+    target : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Floats, or class codes.
+    weights : sliceable of length n_rows, optional
+        Sample weights; an array, or what can be sliced, indexed and summed like one.
+        Rows of weight zero are never seen by any task.
+    atom : ndarray of int of shape (n_rows,), optional
+        See :class:`Chunk`.
+    n_jobs : int, optional
+        Threads of a pass, as in joblib. Results do not depend on it.
+    """
+
+    def __init__(self, X, target, weights=None, *, atom=None, n_jobs=None):
+        self.is_sparse = sparse.issparse(X)
+        self.X = sparse.csr_array(X, copy=False) if self.is_sparse else X
+        self.target = target
+        self.weights = weights
+        self.atom = atom
+        self.n_jobs = n_jobs
+        self.n_rows, self.n_features = X.shape
+        self.n_entries = self.X.nnz if self.is_sparse else X.size
+        self.chunk_rows = chunk_rows_for(
+            self.n_entries / max(self.n_rows, 1), is_sparse=self.is_sparse
+        )
+
+    # ---- facts -----------------------------------------------------------------
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known before the first pass; reads targets and weights only."""
+        total = self.n_rows if self.weights is None else self.weights.sum()
+        rows, targets, weights = self._glanced
+        target = weighted_centre(targets, weights)
+        return Facts(
+            n_rows=self.n_rows,
+            n_features=self.n_features,
+            n_entries=self.n_entries,
+            is_sparse=self.is_sparse,
+            chunk_rows=self.chunk_rows,
+            depth=self._depth,
+            has_weights=self.weights is not None,
+            total_weight=float(total),
+            reference_row=np.zeros(self.n_features)
+            if self.is_sparse
+            else weighted_centre(rows, weights),
+            reference_target=target,
+            target_moments=self._target_moments(float(total), target),
+        )
+
+    @property
+    def _depth(self):
+        n_spans = -(-self.n_rows // (_SPAN_CHUNKS * self.chunk_rows))
+        return min(self.chunk_rows, self.n_rows) + _SPAN_CHUNKS + n_spans
+
+    @cached_property
+    def _first_row(self):
+        """Number of the first row of positive weight."""
+        if self.weights is None:
+            return 0
+        for part in self._slices(0, self.n_rows):
+            positive = np.flatnonzero(self.weights[part])
+            if positive.size:
+                return part.start + int(positive[0])
+        raise ValueError("All rows have weight zero.")
+
+    def _target_moments(self, total, reference):
+        """Moments of the targets, from sums around a reference near their means."""
+        if self.target.dtype.kind != "f":
+            return ()
+        targets = self.target if self.target.ndim == 2 else self.target[:, None]
+        sums, squares = 0.0, 0.0
+        for part in self._slices(0, self.n_rows):
+            deviations = weighted = targets[part] - reference
+            if self.weights is not None:
+                weights = self.weights[part][:, None]
+                # Rows of weight zero may hold anything.
+                deviations = np.where(weights > 0, deviations, 0.0)
+                weighted = deviations * weights
+            sums += weighted.sum(axis=0)
+            squares += np.einsum("ij,ij->j", weighted, deviations)
+        offsets = sums / total
+        means, variances = reference + offsets, squares / total - offsets**2
+        variances = np.maximum(variances, 0.0)
+        return tuple(
+            TargetMoments(float(mean), float(variance), float(variance + mean**2))
+            for mean, variance in zip(means, variances, strict=True)
+        )
+
+    # ---- passes ----------------------------------------------------------------
+
+    def run(self, tasks):
+        """Return the results of all tasks from one read."""
+        span_rows = _SPAN_CHUNKS * self.chunk_rows
+        spans = range(0, self.n_rows, span_rows)
+
+        def visit_span(first):
+            totals = None
+            for part in self._slices(first, min(first + span_rows, self.n_rows)):
+                chunk = self._chunk(part)
+                terms = [task.visit(chunk) for task in tasks]
+                totals = _merge(tasks, totals, terms)
+            return totals
+
+        if len(spans) > 1 and effective_n_jobs(self.n_jobs) > 1:
+            # Threads, whatever backend is configured: X is not to be copied.
+            pool = Parallel(
+                n_jobs=self.n_jobs, require="sharedmem", return_as="generator"
+            )
+            partial_totals = pool(delayed(visit_span)(first) for first in spans)
+        else:
+            partial_totals = map(visit_span, spans)
+        totals = None
+        for partial in partial_totals:
+            totals = _merge(tasks, totals, partial)
+        return [task.finish(total) for task, total in zip(tasks, totals, strict=True)]
+
+    def _slices(self, first, last):
+        """Consecutive slices of the rows ``first:last``, a chunk each."""
+        for start in range(first, last, self.chunk_rows):
+            yield slice(start, min(start + self.chunk_rows, last))
+
+    def _chunk(self, part: slice) -> Chunk:
+        chunk = Chunk(
+            part.start,
+            _readable(row_range(self.X, part.start, part.stop)),
+            self.target[part],
+            None if self.weights is None else self.weights[part],
+            None if self.atom is None else self.atom[part],
+        )
+        return chunk if chunk.weights is None else self._without_idle_rows(chunk)
+
+    def _without_idle_rows(self, chunk: Chunk) -> Chunk:
+        """Hide what stands in rows of weight zero: it may be a code for missing."""
+        if chunk.weights.all():
+            return chunk
+        is_idle = chunk.weights == 0
+        rows, target = chunk.rows, chunk.target.copy()
+        if self.is_sparse:
+            entries = rows.data.copy()
+            entries[np.repeat(is_idle, np.diff(rows.indptr))] = 0
+            rows = with_entries(rows, entries)
+        else:
+            rows = rows.copy()
+            rows[is_idle] = self.X[self._first_row]
+        target[is_idle] = self.target[self._first_row]
+        return chunk._replace(rows=rows, target=target)
+
+    # ---- single rows -----------------------------------------------------------
+
+    def take(self, indices):
+        """Yield copies of the rows with these numbers, in their order, in parts."""
+        for start in range(0, len(indices), _TAKEN_ROWS):
+            part = indices[start : start + _TAKEN_ROWS]
+            yield Chunk(
+                start,
+                _readable(self.X[part]),
+                self.target[part],
+                None if self.weights is None else self.weights[part],
+                None if self.atom is None else self.atom[part],
+            )
+
+    def glance(self):
+        """Return every so-manieth row and its weight."""
+        rows, _, weights = self._glanced
+        return rows, weights
+
+    @cached_property
+    def _glanced(self):
+        """Some rows of positive weight with their targets and weights.
+
+        All rows are used when they are few: what is learned from them is then the same
+        whether a row is repeated or has a larger weight.
+        """
+        stride = -(-self.n_rows // _GLANCE_ROWS)
+        chosen, weights = slice(None, None, stride), np.ones(-(-self.n_rows // stride))
+        if self.weights is not None:
+            weights = self.weights[chosen]
+            if not weights.any():
+                chosen = slice(self._first_row, self._first_row + 1)
+                weights = np.ones(1)
+            elif not weights.all():
+                chosen = np.flatnonzero(weights) * stride
+                weights = self.weights[chosen]
+        rows = _readable(self.X[chosen]).astype(np.float64, copy=False)
+        return rows, self.target[chosen], weights
+
+    def draw(self, n_draws, rng):
+        """Draw rows in proportion to their weights."""
+        if self.weights is None:
+            return stratified_rows(n_draws, self.n_rows, rng)
+        seed, candidates = rng.randint(np.iinfo(np.int32).max), None
+        for part in self._slices(0, self.n_rows):
+            weights = self.weights[part] / self.facts.total_weight
+            rows = PriorityRows.of_chunk(
+                part.start, weights, weights, n_draws=n_draws, seed=seed
+            )
+            candidates = rows if candidates is None else candidates.merge(rows, n_draws)
+        return candidates.sample(n_draws)
+
+    def columns(self, features) -> "ArraySource":
+        """Return a source with copies of some of the columns."""
+        return ArraySource(
+            self.X[:, features],
+            self.target,
+            self.weights,
+            atom=self.atom,
+            n_jobs=self.n_jobs,
+        )
+
+
+def weighted_centre(values, weights):
+    """Weighted mean of the columns, exactly the value of a constant column."""
+    mean = weights @ values / weights.sum()
+    return np.where((values == values[0]).all(axis=0), values[0], mean)
+
+
+def _readable(rows):
+    """Rows as products want them, copied only where they are not."""
+    if sparse.issparse(rows):
+        return rows
+    if rows.dtype.itemsize > _WIDEST_BYTES:
+        return rows.astype(np.float64)
+    # NumPy is slow on unaligned memory, and rounds differently.
+    return rows if rows.flags.aligned else rows.copy()
+
+
+def _merge(tasks, totals, terms) -> list[Any]:
+    if totals is None:
+        return terms
+    return [
+        task.merge(total, term)
+        for task, total, term in zip(tasks, totals, terms, strict=True)
+    ]

@@ -1,0 +1,49 @@
+"""What solvers may ask of the data: every sum over the rows that the package needs.
+
+A solver yields these requests and is sent the answers; it never reads by itself. A
+request that needs a pass is a :class:`~skcara.data.Task`, or becomes one together with
+others of the same ``stack_key``: what they have in common is then computed once. A
+request for single rows has a method ``fetch``. ``cost`` is the share of the data that
+is read.
+"""
+
+from skcara.passes._columns import (
+    BlockGrams,
+    ColumnSquares,
+    GroupProducts,
+    column_pairs,
+    pair_numbers,
+)
+from skcara.passes._evaluate import Evaluate, evaluate_first
+from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._hessian import Hessian
+from skcara.passes._influence import DrawInfluential
+from skcara.passes._single_rows import (
+    Columns,
+    Draw,
+    Take,
+    TakeBlock,
+    TakenRows,
+    row_weights,
+)
+
+__all__ = [
+    "BlockGrams",
+    "ColumnSquares",
+    "Columns",
+    "Draw",
+    "DrawInfluential",
+    "Evaluate",
+    "Gram",
+    "GramSums",
+    "GroupProducts",
+    "Hessian",
+    "PreconditionedGram",
+    "Take",
+    "TakeBlock",
+    "TakenRows",
+    "column_pairs",
+    "evaluate_first",
+    "pair_numbers",
+    "row_weights",
+]

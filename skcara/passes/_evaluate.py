@@ -1,0 +1,228 @@
+"""Objective, gradient and certificates at given points, in one pass for all of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skcara.data import SumTask, group_sums, predictions, squared, transposed
+from skcara.objective import ColumnMoments, Evaluation, Groups, Problem
+
+
+class Evaluated(NamedTuple):
+    """Answer to :class:`Evaluate`; the problem knows the moments that were asked for.
+
+    Attributes
+    ----------
+    problem : Problem
+    evaluation : Evaluation
+    """
+
+    problem: Problem
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluate:
+    """Evaluate a problem at a point; the answer is an :class:`Evaluation`.
+
+    Requests of problems that share their coordinates are answered together: one product
+    of a chunk with all coefficients and one with all derivatives.
+
+    Attributes
+    ----------
+    problem : Problem
+    params : ndarray of shape (n_params, n_outputs)
+    group_rows : int, optional
+        Also return the gradient sums of contiguous groups of this many rows, a power of
+        two that is at most ``problem.facts.chunk_rows``.
+    moments : {None, "mean", "variance"}
+        Also collect the mean, or mean and variance, of the columns, where the problem
+        does not know them yet. The answer is then an :class:`Evaluated`.
+    """
+
+    problem: Problem
+    params: np.ndarray
+    group_rows: int | None = None
+    moments: str | None = None
+
+    cost = 1.0
+
+    @property
+    def stack_key(self):
+        """What requests must share to be answered together."""
+        coordinates, included = self.problem.coordinates, self.problem.included
+        if self.moments is not None and included is not None:
+            return None
+        return Evaluate, id(coordinates), self.group_rows, self.moments
+
+    @staticmethod
+    def stacked(requests):
+        """One task for several requests of the same key."""
+        return _EvaluateTask(tuple(requests))
+
+
+def evaluate_first(problem: Problem, params, group_rows=None, *, moments="variance"):
+    """Ask for the first evaluation of a problem; a generator of requests.
+
+    Parameters
+    ----------
+    problem, params, group_rows
+        As for :class:`Evaluate`.
+    moments : {"mean", "variance"}
+        Moments of the columns to collect, if the criterion of the problem needs any.
+
+    Returns
+    -------
+    evaluated : Evaluated
+        The evaluation, and the problem that knows the moments.
+    """
+    if problem.criterion.needs_moments:
+        return (yield Evaluate(problem, params, group_rows, moments))
+    return Evaluated(problem, (yield Evaluate(problem, params, group_rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class _EvaluateTask(SumTask):
+    requests: tuple[Evaluate, ...]
+
+    @property
+    def _coordinates(self):
+        return self.requests[0].problem.coordinates
+
+    @property
+    def _wants_moments(self):
+        first = self.requests[0]
+        return first.moments is not None and first.problem.column_moments is None
+
+    @cached_property
+    def _columns(self):
+        """Slice of the stacked predictions that belongs to each request."""
+        edges = np.cumsum([0] + [one.problem.n_outputs for one in self.requests])
+        return [slice(*pair) for pair in pairwise(edges)]
+
+    @cached_property
+    def _effective_params(self):
+        pairs = [
+            self._coordinates.effective_params(one.params) for one in self.requests
+        ]
+        if len(pairs) == 1:
+            return pairs[0]
+        coefs, intercepts = zip(*pairs, strict=True)
+        return np.hstack(coefs), np.concatenate(intercepts)
+
+    def visit(self, chunk):
+        """Sums of losses and derivatives, of derivatives times rows, and moments."""
+        rows = self._coordinates.rows(chunk.rows)
+        coef, intercept = self._effective_params
+        prediction = predictions(rows, coef)
+        prediction += intercept
+        losses, n_wrong, derivatives = [], [], []
+        for request, own in zip(self.requests, self._columns, strict=True):
+            problem = request.problem
+            weights = problem.weights_of(chunk)
+            loss, derivative = problem.loss.weighted_sum(
+                problem.target_of(chunk), prediction[:, own], weights
+            )
+            losses.append(loss)
+            is_counted = problem.may_be_unbounded
+            n_wrong.append(_count_wrong(derivative, weights) if is_counted else 0)
+            derivatives.append(derivative)
+        derivative = derivatives[0] if len(derivatives) == 1 else np.hstack(derivatives)
+        terms = [np.array(losses), np.array(n_wrong), derivative.sum(axis=0)]
+        group_rows = self.requests[0].group_rows
+        if group_rows is None:
+            terms.append(transposed(rows) @ derivative)
+        else:
+            sums = group_sums(rows, derivative, group_rows)
+            edges = np.arange(0, len(derivative), group_rows)
+            terms += [
+                sums.sum(axis=0),
+                [sums],
+                [np.add.reduceat(derivative, edges)],
+                [np.add.reduceat(self._shares(chunk), edges)],
+                [chunk.start + edges],
+            ]
+        if self._wants_moments:
+            raw = rows if sparse.issparse(rows) else chunk.rows
+            first = self.requests[0]
+            terms += _moment_terms(
+                raw,
+                first.problem.weights_of(chunk),
+                first.problem.facts.reference_row,
+                first.moments,
+            )
+        return terms
+
+    def _shares(self, chunk):
+        problem = self.requests[0].problem
+        return np.ascontiguousarray(problem.shares_of(chunk))
+
+    def finish(self, total):
+        """Return one answer for each request."""
+        losses, n_wrong, mass, gradient, *rest = total
+        first, groups = self.requests[0], None
+        if first.group_rows is not None:
+            *groups, rest = *rest[:4], rest[4:]
+        moments = None
+        if self._wants_moments:
+            sums, squares = rest if len(rest) == 2 else (*rest, None)
+            moments = ColumnMoments.from_sums(
+                sums,
+                squares,
+                first.problem.facts.reference_row,
+                first.problem.total_weight,
+            )
+        gradient = self._coordinates.correct_sums(gradient, mass)
+        answers = []
+        for number, (request, own) in enumerate(
+            zip(self.requests, self._columns, strict=True)
+        ):
+            problem = request.problem.with_moments(moments)
+            evaluation = problem.certify(
+                request.params,
+                float(losses[number]) / problem.total_weight,
+                gradient[:, own] / problem.total_weight,
+                groups=None if groups is None else self._groups(groups, own),
+                is_separated=bool(problem.may_be_unbounded and n_wrong[number] == 0),
+            )
+            asked = request.moments is not None
+            answers.append(Evaluated(problem, evaluation) if asked else evaluation)
+        return answers
+
+    def _groups(self, collected, own):
+        problem = self.requests[0].problem
+        sums, derivative_masses, masses, starts = map(np.concatenate, collected)
+        sums = problem.coordinates.correct_sums(
+            sums[:, :, own], derivative_masses[:, own]
+        )
+        return Groups(
+            sums.reshape(len(sums), -1) / problem.total_weight,
+            masses,
+            np.append(starts, problem.n_rows),
+        )
+
+
+def _count_wrong(derivative, weights):
+    """Rows whose class has a probability of one half or less."""
+    # The derivative with respect to the score of the true class is p - 1.
+    largest = np.abs(derivative).max(axis=1)
+    limit = 0.5 if weights is None else 0.5 * weights
+    return int(np.count_nonzero((largest >= limit) & (largest > 0)))
+
+
+def _moment_terms(rows, weights, reference, moments):
+    """Weighted sums of the columns and of their squares, around ``reference``."""
+    if moments == "mean":
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        return [rows.T @ weights - weights.sum() * reference]
+    if sparse.issparse(rows):
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        return [rows.T @ weights, squared(rows).T @ weights]
+    centred = np.subtract(rows, reference, dtype=np.float64)
+    if weights is None:
+        return [centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)]
+    return [weights @ centred, weights @ np.square(centred)]

@@ -1,0 +1,235 @@
+"""Requests for single rows, by number or at random, and for single columns."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skcara.data import Coordinates, csr_view, predictions
+from skcara.objective import Problem
+
+# Rows that are drawn may have more entries than rows have on average.
+_ENTRIES_RESERVE = 1.05
+
+
+class TakenRows(NamedTuple):
+    """Copies of some rows, in the coordinates of the solver.
+
+    Attributes
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_params)
+    target : ndarray of shape (n_rows,)
+    shares : ndarray of shape (n_rows,)
+        Weights ``mu``.
+    """
+
+    rows: Any
+    target: np.ndarray
+    shares: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Take:
+    """Copy rows by number; the answer is a :class:`TakenRows`.
+
+    Attributes
+    ----------
+    problem : Problem
+    indices : ndarray of int, ascending
+    keep_sparse : bool
+        Return CSR for sparse data instead of a dense array.
+    """
+
+    problem: Problem
+    indices: np.ndarray
+    keep_sparse: bool = True
+
+    cost = 0.0
+
+    def fetch(self, source):
+        """Copy part by part, so that nothing is in memory twice."""
+        problem, n_rows = self.problem, len(self.indices)
+        target, shares = [], []
+        rows = (_SparseRows if self._is_sparse else _DenseRows)(n_rows, problem)
+        for chunk in source.take(self.indices):
+            rows.append(problem.coordinates, chunk)
+            target.append(problem.target_of(chunk))
+            shares.append(problem.shares_of(chunk))
+        return TakenRows(rows.joined(), np.concatenate(target), np.concatenate(shares))
+
+    @property
+    def _is_sparse(self):
+        return self.keep_sparse and self.problem.facts.is_sparse
+
+
+class _DenseRows:
+    """A dense array that is filled part by part."""
+
+    def __init__(self, n_rows, problem):
+        self._rows = np.empty((n_rows, problem.n_params))
+
+    def append(self, coordinates: Coordinates, chunk):
+        rows = chunk.rows.toarray() if sparse.issparse(chunk.rows) else chunk.rows
+        part = self._rows[chunk.start : chunk.start + len(rows)]
+        part[:, coordinates.n_features :] = 1.0
+        standardised = part[:, : coordinates.n_features]
+        np.subtract(rows, coordinates.shift, out=standardised)
+        standardised /= coordinates.scale
+
+    def joined(self):
+        return self._rows
+
+
+class _SparseRows:
+    """CSR arrays that are filled part by part: stacking would hold them all twice."""
+
+    def __init__(self, n_rows, problem):
+        facts, n_params = problem.facts, problem.n_params
+        row_entries = facts.n_entries / facts.n_rows + n_params - facts.n_features
+        n_entries = int(_ENTRIES_RESERVE * n_rows * row_entries)
+        self._data = np.empty(n_entries)
+        self._columns = np.empty(n_entries, dtype=np.int32)
+        self._ends, self._n_rows = np.zeros(n_rows + 1, dtype=np.int64), 0
+        self._n_params = n_params
+
+    def append(self, coordinates: Coordinates, chunk):
+        rows = coordinates.design_rows(chunk.rows)
+        first, last = self._n_rows, self._n_rows + rows.shape[0]
+        begin, end = self._ends[first], self._ends[first] + rows.nnz
+        if end > len(self._data):
+            missing = np.zeros(end - len(self._data))
+            self._data = np.concatenate([self._data, missing])
+            self._columns = np.concatenate([self._columns, missing.astype(np.int32)])
+        self._data[begin:end], self._columns[begin:end] = rows.data, rows.indices
+        self._ends[first + 1 : last + 1] = begin + rows.indptr[1:]
+        self._n_rows = last
+
+    def joined(self):
+        used = slice(0, self._ends[-1])
+        index_type = np.int32 if used.stop <= np.iinfo(np.int32).max else np.int64
+        return csr_view(
+            self._data[used],
+            self._columns[used].astype(index_type, copy=False),
+            self._ends.astype(index_type, copy=False),
+            self._n_params,
+        )
+
+
+class BlockRows(NamedTuple):
+    """Rows as the coordinates of a block see them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+    target : ndarray of shape (n_rows,)
+    prediction : ndarray of shape (n_rows, n_outputs)
+    """
+
+    rows: np.ndarray
+    target: np.ndarray
+    prediction: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class TakeBlock:
+    """Some columns of rows taken by number, and predictions of these rows.
+
+    The answer is a :class:`BlockRows`.
+
+    Attributes
+    ----------
+    problem : Problem
+    indices : ndarray of int, ascending
+    columns : ndarray of int
+        Ascending; ``n_features`` is the intercept.
+    params : ndarray of shape (n_params, n_outputs)
+        Where the predictions are made.
+    """
+
+    problem: Problem
+    indices: np.ndarray
+    columns: np.ndarray
+    params: np.ndarray
+
+    cost = 0.0
+
+    def fetch(self, source):
+        """Copy the columns part by part."""
+        problem, coordinates = self.problem, self.problem.coordinates
+        coef, intercept = coordinates.effective_params(self.params)
+        features = self.columns[self.columns < problem.n_features]
+        taken = np.ones((len(self.indices), self.columns.size))
+        target, prediction = [], []
+        for chunk in source.take(self.indices):
+            rows = coordinates.rows(chunk.rows)
+            prediction.append(predictions(rows, coef) + intercept)
+            target.append(problem.target_of(chunk))
+            own = chunk.rows[:, features]
+            own = own.toarray() if sparse.issparse(own) else own
+            part = taken[chunk.start : chunk.start + len(own), : features.size]
+            np.subtract(own, coordinates.shift[features], out=part)
+            part /= coordinates.scale[features]
+        return BlockRows(taken, np.concatenate(target), np.concatenate(prediction))
+
+
+def row_weights(problem: Problem):
+    """Ask for the weights ``mu`` of all rows; return None if they are equal."""
+    if not problem.is_weighted:
+        return None
+    return (yield TakeWeights(problem))
+
+
+@dataclass(frozen=True, eq=False)
+class TakeWeights:
+    """Weights ``mu`` of all rows, one array of the length of the data."""
+
+    problem: Problem
+
+    cost = 0.0
+
+    def visit(self, chunk):
+        """Weights of a chunk."""
+        return [self.problem.shares_of(chunk)]
+
+    def merge(self, left, right):
+        """Join the parts."""
+        left += right
+        return left
+
+    def finish(self, total):
+        """Return one array."""
+        return np.concatenate(total)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Draw rows that represent all rows; the answer is a pair (indices, weights).
+
+    Attributes
+    ----------
+    n_draws : int
+    rng : numpy.random.RandomState
+    """
+
+    n_draws: int
+    rng: np.random.RandomState
+
+    cost = 0.0
+
+    def fetch(self, source):
+        """Leave it to the source."""
+        return source.draw(self.n_draws, self.rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A source with some of the columns, as a copy."""
+
+    features: np.ndarray
+
+    cost = 0.0
+
+    def fetch(self, source):
+        """Leave it to the source."""
+        return source.columns(self.features)

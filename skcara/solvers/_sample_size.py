@@ -1,0 +1,76 @@
+"""How many rows are drawn: the one home of the sizes of samples and measures.
+
+A sample of m rows leaves an error of about n_coords / m in what is learned from it. It
+costs m / n_rows passes for each gradient on it and m n_coords / n_rows for each
+Hessian, and its copy must stay small against the data. In ``examples/benchmarks``,
+``bench_profile.py`` shows what share of a fit the sample takes, ``bench_growth.py`` the
+memory.
+"""
+
+import numpy as np
+
+# Rows of a reduced measure: this share of all rows, divided by n_coords where these are
+# many, and within these bounds.
+_ROWS_SHARE = 1 / 32
+_MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
+# A measure has at most this share of the rows, and the copy of a sample must stay small
+# against the data, unless it is smaller than a chunk of a pass.
+_MAX_SHARE = 1 / 8
+_MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**21
+_GROWTH = 3
+# Rows whose Gram matrix stands in for that of all rows.
+_METRIC_SHARE = 1 / 20
+_MIN_METRIC_ROWS_PER_COLUMN, _MAX_METRIC_ROWS_PER_COLUMN = 64, 1000
+# Bytes of an entry of sparse rows (value and column) and of the end of a row.
+_SPARSE_ENTRY_BYTES, _ROW_END_BYTES = 12, 4
+
+
+def measure_rows(problem) -> int:
+    """Rows of the first reduced measure."""
+    n_coords = problem.n_coords
+    return int(
+        np.clip(
+            int(min(_ROWS_SHARE, 1 / n_coords) * problem.n_rows),
+            _MIN_ROWS + _MIN_ROWS_PER_COORD * n_coords,
+            _MAX_ROWS_PER_COORD * n_coords,
+        )
+    )
+
+
+def metric_rows(problem) -> int:
+    """Rows of a sample whose Gram matrix is the metric of steps on all rows."""
+    return int(
+        np.clip(
+            int(_METRIC_SHARE * problem.n_rows),
+            _MIN_METRIC_ROWS_PER_COLUMN * problem.n_params,
+            _MAX_METRIC_ROWS_PER_COLUMN * problem.n_params,
+        )
+    )
+
+
+def max_sampled_rows(problem, *, copied: bool = True) -> int:
+    """Most rows of a measure, and of one whose rows are copied."""
+    rows = _MAX_SHARE * problem.n_rows
+    if copied:
+        free_rows = _FREE_BYTES / _row_bytes(problem)
+        rows = min(rows, max(_MAX_COPIED_SHARE * problem.n_rows, free_rows))
+    return int(rows)
+
+
+def grown(size: int) -> int:
+    """Size of the next larger sample."""
+    return _GROWTH * size
+
+
+def can_grow(size: int, max_size: int) -> bool:
+    """Whether a larger sample would be worth its while."""
+    return 2 * size <= max_size
+
+
+def _row_bytes(problem):
+    """Memory of a copied row, on average."""
+    facts = problem.facts
+    if not facts.is_sparse:
+        return 8 * problem.n_params
+    n_entries = facts.n_entries / facts.n_rows + problem.coordinates.fit_intercept
+    return _SPARSE_ENTRY_BYTES * n_entries + _ROW_END_BYTES

@@ -1,0 +1,220 @@
+r"""Where reduced measures come from.
+
+A *supply* turns an evaluation of the full data into a reduced problem whose gradient at
+the evaluated point equals the full one. Three of them share one interface:
+
+* :class:`AllRows`: few enough rows are their own reduced measure;
+* :class:`CalibratedSample`: a stratified sample, kept over the rounds, whose weights
+  are calibrated to every new gradient;
+* :class:`RecombinedGroups`: groups of rows chosen by a recombination method, fresh in
+  every round.
+
+Their methods are generators that yield requests, as solvers do. ``accuracy`` says how
+well the reduced problems are worth solving. ``reduce`` returns ``None`` if the
+recombination failed; the solver then takes steps on all rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skcara.objective import Evaluation, Problem
+from skcara.passes import Draw, DrawInfluential, Take, TakenRows, row_weights
+from skcara.recombination import RecombinationError, recombine_groups
+from skcara.solvers._rounds import Measure
+from skcara.solvers._sample_size import (
+    can_grow,
+    grown,
+    max_sampled_rows,
+    measure_rows,
+)
+from skcara.solvers.newton._calibration import TILES_PER_MOMENT, calibrate_rows
+from skcara.solvers.newton._concentration import hessian_diagonal, is_concentrated
+from skcara.solvers.newton._pilot import Start, minimize_part, prior, run_pilot
+from skcara.solvers.newton._reduced import ReducedProblem
+
+# How well a reduced problem is solved, relative to the distance from its optimum: the
+# steps converge fast, and the measure itself is not better than the square of this.
+_ACCURACY = 1e-2
+# Rows of a group that is recombined as a whole.
+_GROUP_ROWS = 32
+_GROUPS_PER_MOMENT = 4
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced problem, and the measure behind it (None if all rows are in it)."""
+
+    problem: ReducedProblem
+    measure: Measure | None
+    is_recombined: bool = False
+
+
+def _reduced_problem(problem: Problem, indices, weights):
+    """Take rows and give them weights (those of the data by default)."""
+    taken = yield Take(problem, indices)
+    if weights is None and not taken.shares.all():
+        # Nobody knows what stands in rows of weight zero.
+        is_used = taken.shares > 0
+        taken = TakenRows(*(values[is_used] for values in taken))
+    return ReducedProblem(
+        taken.rows,
+        taken.target,
+        np.ascontiguousarray(taken.shares) if weights is None else weights,
+        problem.loss,
+        problem.penalty,
+    )
+
+
+class AllRows:
+    """All rows as a reduced problem of their own, copied once."""
+
+    group_rows = None
+    # Further steps cost less than the next round, but few ask for more than this.
+    accuracy = 1e-5
+
+    def __init__(self, problem: Problem):
+        self._full = problem
+
+    def start(self, params):
+        """Minimise on every sixth row, from zeros; the rounds use all of them."""
+        everything = np.arange(self._full.n_rows)
+        self._problem = yield from _reduced_problem(self._full, everything, None)
+        if params.any():
+            return Start(params)
+        return run_pilot(self._problem, self._full, params, finest=1)
+
+    def reduce(self, evaluation: Evaluation):
+        """Return the problem itself."""
+        yield from ()
+        return Reduction(self._problem, None)
+
+    def enlarge(self):
+        """There is nothing to enlarge, and no need."""
+        yield from ()
+        return False
+
+
+class CalibratedSample:
+    """A stratified sample of rows, reweighted to carry each full gradient exactly."""
+
+    group_rows = None
+    accuracy = _ACCURACY
+
+    def __init__(self, problem: Problem, rng):
+        self._full = problem
+        self._rng = rng
+        self._max_size = max_sampled_rows(problem)
+        self._size = min(measure_rows(problem), self._max_size)
+        # Where and with which diagonal of the Hessian rows are judged influential.
+        self._influence = None
+
+    def _draw(self, size):
+        full = self._full
+        self._size, self._sample = size, None  # never two samples at once
+        if self._influence is None:
+            request = Draw(size, self._rng)
+        else:
+            seed = self._rng.randint(np.iinfo(np.int32).max)
+            request = DrawInfluential(full, *self._influence, size, seed)
+        self._indices, weights = yield request
+        weights = weights / weights.sum()
+        self._sample = yield from _reduced_problem(full, self._indices, weights)
+
+    @property
+    def _is_calibration_cheap(self):
+        """Whether calibration costs less than a pass."""
+        n_moments = self._full.n_coords + 1
+        n_tiles = min(TILES_PER_MOMENT * n_moments, self._sample.n_rows)
+        # Products of matrices do this many times more work in the time of a pass.
+        work = 16 * self._full.facts.n_entries * self._full.n_outputs
+        return n_tiles * n_moments**2 <= work
+
+    def start(self, params):
+        """Minimise on ever larger parts of the sample, from zeros."""
+        yield from self._draw(self._size)
+        start = Start(params)
+        if not params.any():
+            start = run_pilot(self._sample, self._full, params)
+        if not is_concentrated(self._sample, start.params):
+            return start
+        params, reduced_rows = start.params, start.reduced_rows
+        del start  # a matrix that the next sample does not need
+        self._influence = params, hessian_diagonal(self._sample, params)
+        # Uneven rows need more of them, as long as a Hessian stays below a pass.
+        affordable = int(self._full.n_rows / self._sample.hessian_cost)
+        size = max(self._size, min(affordable, grown(self._size)))
+        yield from self._draw(min(size, self._max_size))
+        last = minimize_part(self._sample, self._full, params)
+        return Start(last.params, reduced_rows + last.reduced_rows, last.model)
+
+    def reduce(self, evaluation: Evaluation):
+        """Calibrate the weights, or add a linear term where that is impossible."""
+        yield from ()
+        sample = self._sample
+        slopes = sample.slopes(evaluation.params)
+        gradient, weights = evaluation.gradient, None
+        if self._is_calibration_cheap:
+            weights = calibrate_rows(
+                sample.rows, slopes, sample.weights, gradient.ravel()
+            )
+        if weights is not None:
+            measure = Measure(self._indices, weights)
+            return Reduction(sample.reweighted(weights), measure)
+        slope = gradient - sample.rows.T @ slopes
+        damping = prior(self._full, self._full.n_rows)
+        return Reduction(sample.tilted(evaluation.params, slope, damping), None)
+
+    def enlarge(self):
+        """Draw more rows; false if there are not many more to draw."""
+        if not can_grow(self._size, self._max_size):
+            return False
+        yield from self._draw(min(grown(self._size), self._max_size))
+        return True
+
+
+class RecombinedGroups:
+    """Groups of consecutive rows, recombined so that their gradient sums match."""
+
+    group_rows = _GROUP_ROWS
+    accuracy = _ACCURACY
+
+    def __init__(self, problem: Problem, method: str, rng):
+        self._full = problem
+        self._method = method
+        self._rng = rng
+        self._size = _GROUPS_PER_MOMENT * (problem.n_coords + 1)
+        self._starter = CalibratedSample(problem, rng)
+
+    def start(self, params):
+        """Minimise on ever larger parts of a sample, from zeros."""
+        start = yield from self._starter.start(params)
+        self._starter = None
+        self._row_weights = yield from row_weights(self._full)
+        return Start(start.params, start.reduced_rows)
+
+    def reduce(self, evaluation: Evaluation):
+        """Recombine the groups of the evaluation."""
+        groups = evaluation.groups
+        try:
+            indices, weights = recombine_groups(
+                groups.sums,
+                groups.masses,
+                groups.offsets,
+                self._row_weights,
+                method=self._method,
+                target_size=self._size,
+                random_state=self._rng,
+            )
+        except RecombinationError:
+            return None
+        problem = yield from _reduced_problem(self._full, indices, weights)
+        return Reduction(problem, Measure(indices, weights), is_recombined=True)
+
+    def enlarge(self):
+        """Keep more groups; false if that would keep most of the rows."""
+        yield from ()
+        if grown(self._size) * _GROUP_ROWS > max_sampled_rows(self._full, copied=False):
+            return False
+        self._size = grown(self._size)
+        return True

@@ -1,0 +1,110 @@
+r"""Newton and secant steps on all rows: the stage that converges on any convex problem.
+
+The Hessian is summed over chunks of rows, so nothing is copied. A step is accepted if
+it decreases the full objective sufficiently; otherwise it is halved. Between two
+Hessians each step costs one pass, and the exact change of the gradient that it caused
+improves the Hessian by a secant update. A Hessian is computed anew only where the
+passes that it is expected to save cost more than it does. The first one may come from a
+reduced measure: then only the directions in which the measure was wrong have to be
+corrected.
+
+:func:`~skcara.solvers.newton._reduced.minimize_reduced` takes the same steps on a
+reduced measure. The two share their models, their line search condition and the
+extrapolation of steps, not their loops: there an evaluation is free and the goal is a
+share of the first decrease, here every trial is a round that the user may stop at.
+"""
+
+import numpy as np
+
+from skcara.passes import Evaluate, Hessian
+from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
+from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps_left
+from skcara.solvers._rounds import Round
+
+# An approximate Hessian that needs more than a few halvings is not worth more passes.
+_MAX_HALVINGS, _MAX_APPROXIMATE_HALVINGS = 40, 3
+# Relative decrease of the objective that is worth no more passes, to estimate how many
+# are left.
+_GOAL = 1e-11
+
+
+def iterate_newton(problem, anchor, *, model=None, pending=None):
+    """Yield damped proximal Newton and secant steps on the full data.
+
+    Parameters
+    ----------
+    problem : Problem
+    anchor : Evaluation
+        The starting point.
+    model : QuadraticModel, optional
+        Approximate Hessian at the starting point.
+    pending : dict, optional
+        What the first round has to report of work that was done before.
+
+    Yields
+    ------
+    Request or Round
+    """
+    is_exact, previous, stall = False, (), StallDetector()
+    cost, pending = _hessian_cost(problem), pending or {}
+    while True:
+        if model is None:
+            matrix = yield Hessian(problem, anchor.params)
+            model, is_exact, previous = _penalised(problem, matrix), True, ()
+        flat, gradient = anchor.params.ravel(), anchor.smooth_gradient.ravel()
+        candidate = model.minimize(flat, gradient)
+        predicted = -0.5 * model.decrease(flat, gradient, candidate)
+        goal = _GOAL * abs(anchor.objective)
+        if not is_exact and _steps_left(predicted, previous, goal) > cost:
+            model = None
+            continue
+        noise = OBJECTIVE_NOISE * abs(anchor.objective)
+        move = candidate.reshape(anchor.params.shape) - anchor.params
+        for halving in range(_MAX_HALVINGS if is_exact else _MAX_APPROXIMATE_HALVINGS):
+            share = 0.5**halving
+            trial = yield Evaluate(problem, anchor.params + share * move)
+            yield Round(trial, inner_steps=1, **pending)
+            pending = {}
+            required = 2 * SUFFICIENT_DECREASE * share * predicted
+            if trial.objective <= anchor.objective - required + noise:
+                break
+        else:
+            if is_exact:
+                return
+            model = None
+            continue
+        is_stalled = stall.is_stalled_after(anchor.objective, trial.objective)
+        if is_stalled and is_exact:
+            return
+        step = trial.params.ravel() - flat
+        change = trial.smooth_gradient.ravel() - gradient
+        anchor, previous, is_exact = trial, (*previous[-1:], predicted), False
+        # An approximate Hessian may know nothing of a coordinate that still has to
+        # move: only the exact one is allowed to end the search.
+        model = None if is_stalled else model.secant(step, change)
+
+
+def _steps_left(predicted, previous, goal):
+    """Extrapolate the mean contraction of the last two steps: single ones jump."""
+    if len(previous) < 2:
+        return steps_left(predicted, previous[-1] if previous else np.inf, goal)
+    return steps_left(predicted, np.sqrt(predicted * previous[0]), goal)
+
+
+def _hessian_cost(problem):
+    """Price of a Hessian in passes."""
+    if problem.facts.is_sparse:
+        # Products of all pairs of entries of a row, in a format that costs more.
+        return 2 + 2 * problem.facts.n_entries / problem.n_rows * problem.n_outputs
+    return 2 + problem.n_coords / 16
+
+
+def _penalised(problem, matrix) -> QuadraticModel:
+    """Quadratic model with the Hessian of the full objective."""
+    penalty, n_outputs = problem.penalty, problem.n_outputs
+    matrix.flat[:: len(matrix) + 1] += np.repeat(penalty.l2[:, 0], n_outputs)
+    return QuadraticModel(
+        matrix,
+        np.repeat(penalty.l1[:, 0], n_outputs),
+        np.repeat(penalty.positive[:, 0], n_outputs),
+    )

@@ -1,0 +1,260 @@
+r"""The objective of a reduced measure, and its minimisation by Newton steps.
+
+A reduced measure is a set of rows with positive weights ``w``. Its objective
+
+.. math:: \hat F(p) = \sum_k w_k\, \ell(y_k, x_k^\top p) + \mathrm{penalty}(p)
+
+has a few thousand terms, so gradients cost little and a Hessian is affordable.
+:func:`minimize_reduced` uses the true reduced loss, not only its quadratic model, and
+computes a Hessian only where that pays: the steps between two Hessians cost one
+gradient each, and their changes of the gradient improve the Hessian by secant updates.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skcara.data import predictions, row_range, transposed
+from skcara.objective import Loss, SeparablePenalty
+from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps_left
+
+# Predictions computed at a time, and entries of rows that have to be copied for it
+# (scaled ones for a Hessian, strided ones of sparse data): they stay in the cache, and
+# small against the data.
+_PART_PREDICTIONS = 2**14
+_COPIED_ENTRIES = 2**17
+# Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
+# worth little, and near it a few of them are enough.
+_MAX_SWEEPS = 10
+_MAX_HALVINGS = 30
+_EPS = np.finfo(np.float64).eps
+# A Hessian costs as much as one gradient for each so many coordinates, at least two.
+_COORDS_PER_GRADIENT = 16
+
+
+@dataclass(frozen=True)
+class ReducedPoint:
+    """The reduced objective at one point (flat coordinates)."""
+
+    params: np.ndarray
+    objective: float
+    gradient: np.ndarray
+
+
+class ReducedProblem:
+    """Weighted rows with the loss and the penalty of the full problem.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_params)
+    target, weights : ndarray of shape (n_rows,)
+    loss : Loss
+    penalty : SeparablePenalty
+    linear : ndarray of shape (n_params, n_outputs), optional
+        Slope of a linear term added to the objective.
+    """
+
+    def __init__(
+        self, rows, target, weights, loss: Loss, penalty: SeparablePenalty, linear=None
+    ):
+        self.rows = rows
+        self.target = target
+        self.weights = weights
+        self.loss = loss
+        self.penalty = penalty
+        self.linear = linear
+        self.n_rows, self.n_params = rows.shape
+        self.shape = (self.n_params, loss.n_outputs)
+        self._is_sparse = sparse.issparse(rows)
+        n_entries = rows.nnz if self._is_sparse else rows.size
+        self._row_entries = max(n_entries / self.n_rows, 1.0)
+        #: Price of a Hessian in gradients.
+        self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
+
+    def reweighted(self, weights) -> "ReducedProblem":
+        """Return the same rows with other weights."""
+        return ReducedProblem(self.rows, self.target, weights, self.loss, self.penalty)
+
+    def tilted(self, anchor, slope, damping) -> "ReducedProblem":
+        r"""Add :math:`\mathrm{slope}^\top p + \tfrac12 d\,(p - a)^2`.
+
+        Parameters
+        ----------
+        anchor, slope : ndarray of shape (n_params, n_outputs)
+        damping : ndarray of shape (n_params, 1)
+            ``d``; the anchor does not feel it, but a direction in which the rows have
+            no curvature is kept from running away along the slope.
+        """
+        penalty = self.penalty
+        return ReducedProblem(
+            self.rows,
+            self.target,
+            self.weights,
+            self.loss,
+            SeparablePenalty(penalty.l1, penalty.l2 + damping, penalty.positive),
+            slope - damping * anchor,
+        )
+
+    def evaluate(self, params) -> ReducedPoint:
+        """Objective and smooth gradient at flat ``params``."""
+        shaped = params.reshape(self.shape)
+        gradient = self.penalty.l2 * shaped
+        objective = self.penalty.value(shaped)
+        for part, rows in self.parts():
+            loss, derivative = self.loss.weighted_sum(
+                self.target[part], predictions(rows, shaped), self.weights[part]
+            )
+            gradient += transposed(rows) @ derivative
+            objective += loss
+        if self.linear is not None:
+            gradient += self.linear
+            objective += float(np.sum(self.linear * shaped))
+        return ReducedPoint(params, objective, gradient.ravel())
+
+    def slopes(self, params):
+        """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
+        slopes = np.empty((self.n_rows, self.shape[1]))
+        for part, rows in self.parts():
+            prediction = rows @ params.reshape(self.shape)
+            slopes[part] = self.loss.derivative(self.target[part], prediction)
+        slopes *= self.weights[:, None]
+        return slopes
+
+    def model(self, params) -> QuadraticModel:
+        """Quadratic model with the Hessian at flat ``params``, L2 included."""
+        matrix = self.hessian(params)
+        matrix.flat[:: len(matrix) + 1] += self._spread(self.penalty.l2)
+        return QuadraticModel(
+            matrix, self._spread(self.penalty.l1), self._spread(self.penalty.positive)
+        )
+
+    def _spread(self, strength):
+        return np.repeat(strength[:, 0], self.shape[1])
+
+    def hessian(self, params):
+        """Hessian of the loss in flat coordinates."""
+        n_coords = self.n_params * self.shape[1]
+        matrix = np.zeros((n_coords, n_coords))
+        is_scaled_sparse = self._is_sparse and self.shape[1] == 1
+        scaled_entries = self._row_entries if is_scaled_sparse else n_coords
+        part_rows = max(int(_COPIED_ENTRIES / scaled_entries), 256)
+        for part, rows in self.parts(part_rows=part_rows):
+            matrix += self.loss.hessian(
+                rows,
+                self.weights[part],
+                self.target[part],
+                rows @ params.reshape(self.shape),
+            )
+        return matrix
+
+    def parts(self, stride: int = 1, part_rows: int | None = None):
+        """Yield slices of every ``stride``-th row, with these rows.
+
+        Parameters
+        ----------
+        stride : int
+        part_rows : int, optional
+            Rows of a part; default what stays in the cache.
+        """
+        if part_rows is None:
+            part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
+            if self._is_sparse:
+                few_rows = max(int(_COPIED_ENTRIES / self._row_entries), 256)
+                part_rows = min(part_rows, few_rows)
+        for start in range(0, self.n_rows, part_rows * stride):
+            part = slice(start, min(start + part_rows * stride, self.n_rows))
+            rows = row_range(self.rows, part.start, part.stop)
+            if stride > 1:
+                part, rows = slice(part.start, part.stop, stride), rows[::stride]
+            yield part, rows
+
+
+@dataclass(frozen=True)
+class ReducedSolution:
+    """Result of :func:`minimize_reduced`.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_coords,)
+    first_decrease : float
+        Decrease that the first model predicted: half the squared Newton decrement,
+        a scale-free distance from the starting point to the optimum.
+    steps, evaluations, hessians : int
+        Accepted steps, gradients and Hessians on the reduced rows.
+    model : QuadraticModel
+        The last Hessian, for reuse.
+    """
+
+    params: np.ndarray
+    first_decrease: float
+    steps: int
+    evaluations: int
+    hessians: int
+    model: QuadraticModel
+
+
+def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50):
+    """Minimise a reduced objective by damped proximal Newton and secant steps.
+
+    Parameters
+    ----------
+    problem : ReducedProblem
+    start : ReducedPoint
+        The reduced objective at the starting point.
+    model : QuadraticModel, optional
+        A Hessian from a nearby point or measure.
+    accuracy : float
+        Stop when the predicted decrease is this share of the first one. The measure
+        itself is only that good, and the next full gradient corrects both.
+    max_steps : int
+        Bound on the number of steps.
+
+    Returns
+    -------
+    ReducedSolution
+    """
+    is_fresh = model is None
+    model = problem.model(start.params) if is_fresh else model
+    point, first, previous = start, None, np.inf
+    steps, evaluations, hessians = 0, 0, int(is_fresh)
+    for _ in range(max_steps):
+        candidate = model.minimize(point.params, point.gradient, max_sweeps=_MAX_SWEEPS)
+        predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
+        first = predicted if first is None else first
+        is_last = not predicted > accuracy * first
+        n_left = steps_left(predicted, previous, accuracy * first)
+        if not is_last and not is_fresh and n_left > problem.hessian_cost:
+            model, is_fresh, previous = problem.model(point.params), True, np.inf
+            hessians += 1
+            continue
+        following, tried = _line_search(problem, point, candidate, predicted)
+        evaluations += tried
+        if following is None:
+            if is_fresh or is_last:
+                break
+            previous = 0.0
+            continue
+        model = model.secant(
+            following.params - point.params, following.gradient - point.gradient
+        )
+        point, previous, is_fresh = following, predicted, False
+        steps += 1
+        if is_last:
+            break
+    return ReducedSolution(point.params, first, steps, evaluations, hessians, model)
+
+
+def _line_search(problem, point, candidate, predicted):
+    """First of the points ``candidate``, halfway, ... that decreases enough."""
+    # Differences of the objective below this are rounding.
+    noise = 4 * _EPS * abs(point.objective)
+    share = 1.0
+    for halving in range(_MAX_HALVINGS):
+        params = point.params + share * (candidate - point.params)
+        following = problem.evaluate(params)
+        required = 2 * SUFFICIENT_DECREASE * share * predicted
+        if following.objective <= point.objective - required + noise:
+            return following, halving + 1
+        share *= 0.5
+    return None, _MAX_HALVINGS
