@@ -128,6 +128,13 @@ class DaskReader:
             first.n_entries / first.n_rows, is_sparse=first.layout.is_sparse
         )
 
+    def depth(self, n_rows: int) -> int:
+        """Most additions, one after the other, of a term of a sum over all rows."""
+        chunk_rows = self.chunk_rows()
+        longest = int(np.diff(self._starts).max())
+        n_chunks = -(-longest // chunk_rows)
+        return min(chunk_rows, longest) + n_chunks + self._n_parts.bit_length()
+
     # ---- reads -------------------------------------------------------------------
 
     def fold(self, task):

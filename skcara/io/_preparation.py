@@ -1,6 +1,6 @@
 """From the chunks of a user's data to the chunks that solvers see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -19,11 +19,23 @@ class Preparation:
         None if the targets are numbers.
     reference_row, reference_target : ndarray
         What stands in rows of weight zero: theirs may be a code for missing.
+    features : ndarray of int or None
+        The columns that are kept; None for all.
     """
 
     codes: LabelCodes | None
     reference_row: np.ndarray
     reference_target: np.ndarray
+    features: np.ndarray | None = None
+
+    def restricted(self, features) -> "Preparation":
+        """Return a preparation that also leaves out all other columns."""
+        kept = features if self.features is None else self.features[features]
+        return replace(self, features=kept, reference_row=self.reference_row[features])
+
+    def weigh(self, target, weights):
+        """Weights of rows, times the weights of their classes."""
+        return weights if self.codes is None else self.codes.encode(target, weights)[1]
 
     def apply(self, chunk: Chunk) -> Chunk:
         """Return the chunk as solvers see it."""
@@ -31,7 +43,8 @@ class Preparation:
             target, weights = chunk.target.astype(np.float64, copy=False), chunk.weights
         else:
             target, weights = self.codes.encode(chunk.target, chunk.weights)
-        chunk = chunk._replace(target=target, weights=weights)
+        rows = chunk.rows if self.features is None else chunk.rows[:, self.features]
+        chunk = chunk._replace(rows=rows, target=target, weights=weights)
         if weights is None or weights.all():
             return chunk
         return self._without_idle_rows(chunk)

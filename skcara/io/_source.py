@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from skcara.data import Chunk, Facts, TargetMoments, Task
+from skcara.data._source import weighted_centre
 from skcara.io._blocks import Layout
 from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
@@ -22,6 +23,8 @@ from skcara.io._survey import Survey, TakeSurvey
 
 # Rows that are taken by number are handed out in chunks of this many.
 _TAKEN_ROWS = 1024
+# Rows from which the scale of the columns is guessed, as in memory.
+_GLANCED_ROWS = 4096
 
 
 class Reader(Protocol):
@@ -41,6 +44,9 @@ class Reader(Protocol):
 
     def chunk_rows(self) -> int:
         """Most rows of a chunk, a power of two."""
+
+    def depth(self, n_rows: int) -> int:
+        """Most additions, one after the other, of a term of a sum over all rows."""
 
     def fold(self, task: Task):
         """Total of a task over all rows, in one read; None if there are none."""
@@ -106,12 +112,9 @@ class DataSource:
             TargetMoments(float(mean), float(variance), float(mean**2 + variance))
             for mean, variance in zip(means, variances, strict=True)
         ]
-        facts = replace(
-            self._facts(survey),
-            reference_target=target,
-            target_moments=tuple(moments),
-        )
-        preparation = Preparation(None, facts.reference_row, target)
+        preparation = Preparation(None, survey.reference_row, target)
+        facts = self._facts(survey, pool, preparation)
+        facts = replace(facts, target_moments=tuple(moments))
         return PartsSource(self._reader, facts, preparation, pool)
 
     def for_classification(self, class_weight=None):
@@ -131,12 +134,12 @@ class DataSource:
         classes, masses = survey.labels.labels, survey.labels.masses
         factors = _class_factors(class_weight, classes, masses)
         codes = LabelCodes(classes, factors)
-        facts = self._facts(survey)
         (code,), _ = codes.encode(np.array([survey.reference_target]), None)
-        facts = replace(facts, reference_target=np.asarray(code))
+        preparation = Preparation(codes, survey.reference_row, np.asarray(code))
+        facts = self._facts(survey, pool, preparation)
         if factors is not None:
-            facts = replace(facts, total_weight=_positive(factors @ masses))
-        preparation = Preparation(codes, facts.reference_row, facts.reference_target)
+            total = _positive(factors @ masses)
+            facts = replace(facts, total_weight=total, has_weights=True)
         return classes, PartsSource(self._reader, facts, preparation, pool)
 
     def _survey(self, *, has_labels):
@@ -150,17 +153,22 @@ class DataSource:
             self._surveys[has_labels] = survey, pool
         return self._surveys[has_labels]
 
-    def _facts(self, survey: Survey) -> Facts:
+    def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
+        glanced, shares = glanced_rows(pool, preparation)
         return Facts(
             n_rows=survey.n_rows,
             n_features=layout.n_features,
             n_entries=survey.n_entries,
             is_sparse=layout.is_sparse,
             chunk_rows=self._reader.chunk_rows(),
+            depth=self._reader.depth(survey.n_rows),
+            has_weights=layout.has_weights,
             total_weight=survey.total_weight,
-            reference_row=survey.reference_row,
-            reference_target=survey.reference_target,
+            reference_row=np.zeros(layout.n_features)
+            if layout.is_sparse
+            else weighted_centre(glanced.rows, shares),
+            reference_target=weighted_centre(glanced.target, shares),
         )
 
 
@@ -208,15 +216,30 @@ class PartsSource:
             weights = None if weights is None else weights[part]
             yield Chunk(start, rows[part], target[part], weights)
 
+    def glance(self):
+        """Return some thousand rows of the pool, and the weights they stand for."""
+        glanced, weights = glanced_rows(self._pool, self._preparation)
+        return glanced.rows, weights
+
+    def columns(self, features) -> "PartsSource":
+        """Return a source with some of the columns."""
+        facts = replace(
+            self.facts,
+            n_features=len(features),
+            reference_row=self.facts.reference_row[features],
+        )
+        if not facts.is_sparse:
+            facts = replace(facts, n_entries=facts.n_rows * len(features))
+        preparation = self._preparation.restricted(features)
+        return PartsSource(self._reader, facts, preparation, self._pool)
+
     def draw(self, n_draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
         """Draw about ``n_draws`` rows of the pool, in proportion to their weights.
 
         The cumulative weight of the pool is cut into equal parts and a point drawn in
         each, so that sorted data are represented evenly.
         """
-        weights, codes = self._pool.weights, self._preparation.codes
-        if codes is not None:
-            _, weights = codes.encode(self._pool.block.target, weights)
+        weights = self._preparation.weigh(self._pool.block.target, self._pool.weights)
         if n_draws >= len(weights):
             drawn = np.flatnonzero(weights)
             return self._pool.indices[drawn], weights[drawn] / weights.sum()
@@ -226,6 +249,17 @@ class PartsSource:
         counts = np.bincount(np.minimum(rows, len(weights) - 1), minlength=len(weights))
         drawn = np.flatnonzero(counts)
         return self._pool.indices[drawn], counts[drawn] / n_draws
+
+
+def glanced_rows(pool: PooledRows, preparation: Preparation):
+    """Rows spread over a pool in double precision, and the weights they stand for."""
+    weights = preparation.weigh(pool.block.target, pool.weights)
+    counted = np.flatnonzero(weights)
+    chosen = counted[:: -(-len(counted) // _GLANCED_ROWS)]
+    rows, target, own, _ = pool.block
+    chunk = Chunk(0, rows[chosen], target[chosen], None if own is None else own[chosen])
+    chunk = preparation.apply(chunk)
+    return chunk._replace(rows=chunk.rows.astype(np.float64)), weights[chosen]
 
 
 class _Reading:

@@ -80,6 +80,12 @@ class StreamReader(ABC):
         self.layout()
         return self._chunk_rows
 
+    def depth(self, n_rows: int) -> int:
+        """Most additions, one after the other, of a term of a sum over all rows."""
+        chunk_rows = self.chunk_rows()
+        n_spans = -(-n_rows // (_SPAN_CHUNKS * chunk_rows))
+        return min(chunk_rows, n_rows) + _SPAN_CHUNKS + n_spans
+
     # ---- reads -------------------------------------------------------------------
 
     def chunks(self) -> Iterator[Chunk]:

@@ -27,9 +27,8 @@ def test_same_bits_as_in_memory(weighted, step, global_random_seed):
     in_memory = ArraySource(X, y, weights)
     assert_same_bits(source.run([Moments()])[0], in_memory.run([Moments()])[0])
     assert source.facts.n_rows == 200_001
-    np.testing.assert_array_equal(
-        source.facts.reference_row, in_memory.facts.reference_row
-    )
+    assert source.facts.depth == in_memory.facts.depth
+    assert source.facts.has_weights == weighted
     assert source.facts.total_weight == pytest.approx(in_memory.facts.total_weight)
     (found,), (expected,) = source.facts.target_moments, in_memory.facts.target_moments
     assert found.mean == pytest.approx(expected.mean, rel=1e-12, abs=1e-12)
@@ -103,6 +102,29 @@ def test_row_numbers_are_consecutive():
     assert ranges[-1].stop == 20_000
 
 
+def test_a_glance_shows_the_columns(global_random_seed):
+    X, y, weights = make_rows(global_random_seed, n_rows=30_000)
+    source = from_chunks(opener(X, y, weights)).for_regression()
+    rows, shares = source.glance()
+    assert 2000 < len(rows) <= 4096
+    mean, spread = weights @ X / weights.sum(), X.std(axis=0)
+    assert (np.abs(shares @ rows / shares.sum() - mean) < 0.2 * spread).all()
+    assert (np.abs(source.facts.reference_row - mean) < 0.2 * spread).all()
+
+
+def test_some_of_the_columns():
+    X, y, weights = make_rows(0, n_rows=5000)
+    source = from_chunks(opener(X, y, weights)).for_regression()
+    few = source.columns(np.array([4, 1, 2])).columns(np.array([0, 2]))
+    expected = ArraySource(np.ascontiguousarray(X[:, [4, 2]]), y, weights)
+    found = few.run([Moments()])[0]
+    for one, other in zip(found, expected.run([Moments()])[0], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert few.facts.n_features == 2
+    assert few.facts.n_entries == 10_000
+    assert few.glance()[0].shape[1] == 2
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"no": 2.0, "yes": 0.5}])
 def test_labels_of_any_type(class_weight):
     X, y, weights = make_rows(0, n_rows=3000)
@@ -123,7 +145,7 @@ def test_labels_of_any_type(class_weight):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     total = expected.facts.total_weight
     assert source.facts.total_weight == pytest.approx(total)
-    assert source.facts.reference_target == codes[np.flatnonzero(weights)[0]]
+    assert source.facts.has_weights
 
 
 # ---- bad input -------------------------------------------------------------------
