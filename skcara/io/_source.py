@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from skcara.data import Chunk, Facts, TargetMoments, Task
-from skcara.data import weighted_centre
+from skcara.data import Chunk, Facts, TargetMoments, Task, weighted_centre
 from skcara.io._blocks import Layout
 from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
