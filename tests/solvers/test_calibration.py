@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from skcara.solvers._calibration import calibrate
+
+from skcara.solvers.newton._calibration import calibrate
 
 
 def sample(n_rows, n_params, n_outputs, seed):
