@@ -7,6 +7,7 @@ from skcara.data._group_sums import group_sums
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
+    csr_view,
     row_range,
     scaled_rows,
     squared,
@@ -34,6 +35,7 @@ __all__ = [
     "Task",
     "append_ones",
     "chunk_rows_for",
+    "csr_view",
     "gram",
     "group_sums",
     "one_blas_thread",

@@ -91,15 +91,6 @@ class Coordinates:
             user_gradient[: self.n_features] += self.shift[:, None] * gradient[-1]
         return user_gradient
 
-    def error_to_user(self, error):
-        """Bound of the error of :meth:`gradient_to_user`, from that of the gradient."""
-        user_error = error.copy()
-        user_error[: self.n_features] *= self.scale[:, None]
-        if self.fit_intercept:
-            shift = np.abs(self.shift[:, None])
-            user_error[: self.n_features] += shift * error[-1]
-        return user_error
-
     # ---- rows as they are ------------------------------------------------------
 
     @cached_property

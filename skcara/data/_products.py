@@ -12,8 +12,9 @@ _MIN_STREAMED_COLUMNS = 32
 # A sparse product of two rows costs so much more per entry than a dense one that it
 # pays only for rows with a smaller share of entries than this.
 _DENSE_SHARE = 0.06
-# Entries of dense rows that are made at a time.
-_DENSE_ENTRIES = 2**18
+# Entries of dense rows that are made at a time: they stay in the cache. A product of
+# fewer rows than these would not be worth a call.
+_DENSE_ENTRIES, _MIN_DENSE_ROWS = 2**16, 128
 
 
 def predictions(rows, coef):
@@ -45,7 +46,10 @@ def gram(rows):
     if rows.nnz < _DENSE_SHARE * np.prod(rows.shape):
         return (rows.T @ rows).toarray()
     n_rows, n_columns = rows.shape
-    total, step = np.zeros((n_columns, n_columns)), max(_DENSE_ENTRIES // n_columns, 1)
+    total, step = (
+        np.zeros((n_columns, n_columns)),
+        max(_DENSE_ENTRIES // n_columns, _MIN_DENSE_ROWS),
+    )
     for start in range(0, n_rows, step):
         part = row_range(rows, start, min(start + step, n_rows)).toarray()
         total += part.T @ part

@@ -16,7 +16,7 @@ def row_range(rows, start: int, stop: int):
         return rows[start:stop]
     # Slicing would search every row for its columns, and copy the entries.
     first, last = rows.indptr[start], rows.indptr[stop]
-    return _csr_view(
+    return csr_view(
         rows.data[first:last],
         rows.indices[first:last],
         rows.indptr[start : stop + 1] - first,
@@ -26,7 +26,7 @@ def row_range(rows, start: int, stop: int):
 
 def with_entries(rows, data):
     """CSR rows with the same pattern and other entries."""
-    return _csr_view(data, rows.indices, rows.indptr, rows.shape[1])
+    return csr_view(data, rows.indices, rows.indptr, rows.shape[1])
 
 
 def scaled_rows(rows, factors):
@@ -52,7 +52,8 @@ def transposed(rows):
     return _with_arrays(view, rows.data, rows.indices, rows.indptr)
 
 
-def _csr_view(data, indices, indptr, n_columns):
+def csr_view(data, indices, indptr, n_columns):
+    """CSR rows that share the memory of these arrays."""
     view = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
     return _with_arrays(view, data, indices, indptr)
 

@@ -26,6 +26,9 @@ _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
+# Candidates of a sample may outnumber it by this factor before they are sorted out.
+_CROWDED = 1.25
+
 
 def stratified_rows(n_draws: int, n_rows: int, rng):
     """Draw one row of each of ``n_draws`` parts of equal length.
@@ -57,26 +60,35 @@ def row_uniforms(seed: int, start: int, n_rows: int):
 class PriorityRows(NamedTuple):
     """Rows that may be in a sample, a value that can be merged.
 
+    Single precision is enough for what decides about a random choice, and for weights
+    that represent other rows: there may be as many candidates as rows in a sample.
+
     Attributes
     ----------
     indices : ndarray of int
-    densities, priorities : ndarray of float
-    weights : ndarray of float
+    priorities : ndarray of float32
+    weights : ndarray of float32
         What the row itself weighs.
+    ratios : ndarray of float32
+        Weights divided by densities.
     """
 
     indices: np.ndarray
-    densities: np.ndarray
     priorities: np.ndarray
     weights: np.ndarray
+    ratios: np.ndarray
 
     @classmethod
     def of_chunk(cls, start, densities, weights, *, n_draws, seed) -> "PriorityRows":
         """Candidates among consecutive rows; a density of zero is never drawn."""
         priorities = densities / row_uniforms(seed, start, len(densities))
-        indices = np.flatnonzero(densities)
+        priorities = priorities.astype(np.float32)
+        found = np.flatnonzero(priorities)
         rows = cls(
-            start + indices, densities[indices], priorities[indices], weights[indices]
+            start + found,
+            priorities[found],
+            weights[found].astype(np.float32),
+            (weights[found] / densities[found]).astype(np.float32),
         )
         return rows._largest(n_draws + 1)
 
@@ -85,8 +97,8 @@ class PriorityRows(NamedTuple):
         rows = PriorityRows(
             *(np.concatenate(pair) for pair in zip(self, other, strict=True))
         )
-        # Sorting out at every second doubling costs less than at every merge.
-        is_crowded = len(rows.indices) > 2 * (n_draws + 1)
+        # Sorting out now and then costs less than at every merge.
+        is_crowded = len(rows.indices) > _CROWDED * (n_draws + 1)
         return rows._largest(n_draws + 1) if is_crowded else rows
 
     def _largest(self, n_kept):
@@ -104,12 +116,12 @@ class PriorityRows(NamedTuple):
         weights : ndarray of float
             Unbiased: their expected sum over any set of rows is that of the weights.
         """
-        rows, factors = self, 1.0
+        rows, threshold = self, np.float32(0.0)
         if len(self.indices) > n_draws:
             rows = self._largest(n_draws + 1)
             last = np.argmin(rows.priorities)
             threshold = rows.priorities[last]
             rows = PriorityRows(*(np.delete(values, last) for values in rows))
-            factors = np.maximum(1.0, threshold / rows.densities)
         order = np.argsort(rows.indices)
-        return rows.indices[order], (rows.weights * factors)[order]
+        weights = np.maximum(rows.weights, threshold * rows.ratios)[order]
+        return rows.indices[order], weights.astype(np.float64)

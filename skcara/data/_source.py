@@ -75,10 +75,10 @@ class Facts:
     total_weight : float
         Sum of the sample weights.
     reference_row : ndarray of shape (n_features,)
-        The first row of positive weight, zeros for sparse rows: a point near the rows,
-        from which sums do not cancel.
+        Mean of some rows, zeros for sparse rows: a point near the mean of all rows,
+        around which sums do not cancel.
     reference_target : ndarray of shape () or (n_targets,)
-        Its target.
+        Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
         One for each target; empty if the targets are class codes.
     """
@@ -157,10 +157,8 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        first = self._first_row
-        is_real = self.target.dtype.kind == "f"
-        columns = self.target[:, None] if self.target.ndim == 1 else self.target
-        moments = [self._target_moments(column, float(total)) for column in columns.T]
+        rows, targets, weights = self._glanced
+        target = weighted_centre(targets, weights)
         return Facts(
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -172,9 +170,9 @@ class ArraySource:
             total_weight=float(total),
             reference_row=np.zeros(self.n_features)
             if self.is_sparse
-            else self.X[first].astype(np.float64),
-            reference_target=self.target[first],
-            target_moments=tuple(moments) if is_real else (),
+            else weighted_centre(rows, weights),
+            reference_target=target,
+            target_moments=self._target_moments(float(total), target),
         )
 
     @property
@@ -193,20 +191,27 @@ class ArraySource:
                 return part.start + int(positive[0])
         raise ValueError("All rows have weight zero.")
 
-    def _target_moments(self, target, total):
-        sums = np.zeros(2)
+    def _target_moments(self, total, reference):
+        """Moments of the targets, from sums around a reference near their means."""
+        if self.target.dtype.kind != "f":
+            return ()
+        targets = self.target if self.target.ndim == 2 else self.target[:, None]
+        sums, squares = 0.0, 0.0
         for part in self._slices(0, self.n_rows):
-            values = target[part]
-            weighted = values if self.weights is None else values * self.weights[part]
-            sums += weighted.sum(), weighted @ values
-        mean, variance = sums[0] / total, 0.0
-        # Not mean_square - mean**2, which cancels.
-        for part in self._slices(0, self.n_rows):
-            deviation = target[part] - mean
-            weights = None if self.weights is None else self.weights[part]
-            weighted = deviation if weights is None else deviation * weights
-            variance += deviation @ weighted
-        return TargetMoments(float(mean), variance / total, sums[1] / total)
+            deviations = targets[part] - reference
+            weighted = self._weighted(deviations, part)
+            sums += weighted.sum(axis=0)
+            squares += np.einsum("ij,ij->j", weighted, deviations)
+        offsets = sums / total
+        means, variances = reference + offsets, squares / total - offsets**2
+        variances = np.maximum(variances, 0.0)
+        return tuple(
+            TargetMoments(float(mean), float(variance), float(variance + mean**2))
+            for mean, variance in zip(means, variances, strict=True)
+        )
+
+    def _weighted(self, values, part):
+        return values if self.weights is None else values * self.weights[part][:, None]
 
     # ---- passes ----------------------------------------------------------------
 
@@ -282,20 +287,29 @@ class ArraySource:
             )
 
     def glance(self):
-        """Return every so-manieth row and its weight.
+        """Return every so-manieth row and its weight."""
+        rows, _, weights = self._glanced
+        return rows, weights
 
-        All rows are returned when they are few: what is learned from them is then the
-        same whether a row is repeated or has a larger weight.
+    @cached_property
+    def _glanced(self):
+        """Some rows of positive weight with their targets and weights.
+
+        All rows are used when they are few: what is learned from them is then the same
+        whether a row is repeated or has a larger weight.
         """
         stride = -(-self.n_rows // _GLANCE_ROWS)
-        rows = self.X[::stride].astype(np.float64, copy=False)
-        if self.weights is None:
-            return rows, np.ones(rows.shape[0])
-        weights = self.weights[::stride]
-        used = np.flatnonzero(weights)
-        if not used.size:
-            return self.X[[self._first_row]].astype(np.float64), np.ones(1)
-        return (rows, weights) if weights.all() else (rows[used], weights[used])
+        chosen, weights = slice(None, None, stride), np.ones(-(-self.n_rows // stride))
+        if self.weights is not None:
+            weights = self.weights[chosen]
+            if not weights.any():
+                chosen = slice(self._first_row, self._first_row + 1)
+                weights = np.ones(1)
+            elif not weights.all():
+                chosen = np.flatnonzero(weights) * stride
+                weights = self.weights[chosen]
+        rows = self.X[chosen].astype(np.float64, copy=False)
+        return rows, self.target[chosen], weights
 
     def draw(self, n_draws, rng):
         """Draw rows in proportion to their weights."""
@@ -303,13 +317,12 @@ class ArraySource:
             return stratified_rows(n_draws, self.n_rows, rng)
         seed, candidates = rng.randint(np.iinfo(np.int32).max), None
         for part in self._slices(0, self.n_rows):
-            weights = np.asarray(self.weights[part])
+            weights = self.weights[part] / self.facts.total_weight
             rows = PriorityRows.of_chunk(
                 part.start, weights, weights, n_draws=n_draws, seed=seed
             )
             candidates = rows if candidates is None else candidates.merge(rows, n_draws)
-        indices, weights = candidates.sample(n_draws)
-        return indices, weights / self.facts.total_weight
+        return candidates.sample(n_draws)
 
     def columns(self, features) -> "ArraySource":
         """Return a source with copies of some of the columns."""
@@ -320,6 +333,12 @@ class ArraySource:
             atom=self.atom,
             n_jobs=self.n_jobs,
         )
+
+
+def weighted_centre(values, weights):
+    """Weighted mean of the columns, exactly the value of a constant column."""
+    mean = weights @ values / weights.sum()
+    return np.where((values == values[0]).all(axis=0), values[0], mean)
 
 
 def _readable(rows):

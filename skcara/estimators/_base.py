@@ -195,8 +195,8 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
         }[result.status]
         warnings.warn(
             f"{type(self).__name__} did not converge: {result.status.value}. Solver "
-            f"{resolve_solver(self.solver)!r} made {result.n_rounds} rounds and read the data "
-            f"{result.passes:.1f} times; {self._criterion_name} is "
+            f"{resolve_solver(self.solver)!r} made {result.n_rounds} rounds and read "
+            f"the data {result.passes:.1f} times; {self._criterion_name} is "
             f"{result.evaluation.stop_value:.3g}, asked for tol={self.tol:.3g}. "
             f"{advice}",
             ConvergenceWarning,

@@ -69,10 +69,15 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     Names of the columns, if all are strings.
 solver_ : str
     The solver that ran.
+strategy_ : str
+    The way it took, for "canewton" one of "working sets", "statistics", "sample
+    metric", "all rows", "newton", "calibrated sample", "recombined groups".
 n_passes_ : float
     Full reads of the data; a step on a reduced measure counts as its share of rows.
 n_recombinations_ : int
-    Number of reduced measures built.
+    Number of measures that a recombination method reduced.
+n_calibrations_ : int
+    Number of samples whose weights were calibrated to the full gradient.
 support_ : ndarray of int or None
     Rows of the last reduced measure; None if nothing was reduced.
 support_weights_ : ndarray or None
@@ -85,7 +90,8 @@ optimality_ : float
     data, intercept included.
 history_ : ndarray with named fields
     One record per outer round: `round`, `passes`, `seconds`, `objective`,
-    `optimality`, `support_size`, `inner_steps`."""
+    `optimality`, `support_size`, `inner_steps`, `criterion` (what is compared with
+    `tol`)."""
 
 REFERENCES = """\
 .. [1] F. Cosentino, H. Oberhauser, A. Abate, "Carathéodory Sampling for Stochastic

@@ -229,22 +229,14 @@ class Problem:
             gradient=gradient,
             smooth_gradient=smooth_gradient,
             violation=self.penalty.violation(params, smooth_gradient),
-            optimality=np.inf,
+            optimality=self._user_optimality(params, smooth_gradient),
             stop_value=np.inf,
             **details,
         )
         stop_value, dual_gap = self.criterion.measure(self, evaluation)
-        return replace(
-            evaluation,
-            optimality=self._user_optimality(evaluation),
-            stop_value=stop_value,
-            dual_gap=dual_gap,
-        )
+        return replace(evaluation, stop_value=stop_value, dual_gap=dual_gap)
 
-    def _user_optimality(self, evaluation):
+    def _user_optimality(self, params, smooth_gradient):
         # Zeros and signs of penalised coordinates do not depend on the coordinates.
-        user_gradient = self.coordinates.gradient_to_user(evaluation.smooth_gradient)
-        violation = self.user_penalty.violation(evaluation.params, user_gradient)
-        if evaluation.gradient_error is not None:
-            violation += self.coordinates.error_to_user(evaluation.gradient_error)
-        return float(violation.max())
+        user_gradient = self.coordinates.gradient_to_user(smooth_gradient)
+        return float(self.user_penalty.violation(params, user_gradient).max())

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -81,7 +82,7 @@ class _EvaluateTask(SumTask):
     def _columns(self):
         """Slice of the stacked predictions that belongs to each request."""
         edges = np.cumsum([0] + [one.problem.n_outputs for one in self.requests])
-        return [slice(*pair) for pair in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(*pair) for pair in pairwise(edges)]
 
     @cached_property
     def _effective_params(self):

@@ -1,9 +1,9 @@
 r"""Gram matrix, cross moments and mean square of squared-loss problems.
 
 All sums are weighted means over the rows in the coordinates of the solver, intercept
-column included. The rows themselves are read as they are: shift and scale are applied to
-the sums (a rank-two correction), unless a column is so far from zero that the correction
-would cancel its digits; then the rows of a chunk are shifted first.
+column included. The rows themselves are read as they are: shift and scale are applied
+to the sums (a rank-two correction), unless a column is so far from zero that the
+correction would cancel its digits; then the rows of a chunk are shifted first.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import SumTask, gram, predictions, scaled_rows
+from skcara.data import SumTask, gram, scaled_rows
 from skcara.objective import Problem
 
 # The correction for the shift loses the square of this factor in accuracy.
@@ -31,9 +31,9 @@ class GramSums:
     ----------
     gram : ndarray of shape (n_params, n_params)
     cross : ndarray of shape (n_params,)
-        With the residual of the target at some anchor.
+        With the target minus its level.
     square : float
-        Of that residual.
+        Of that difference.
     sizes : ndarray of shape (n_params,)
         Root mean squares of the columns as they were added up.
     rounding : float
@@ -56,12 +56,12 @@ class Gram:
     Attributes
     ----------
     problem : Problem
-    anchor : ndarray of shape (n_params,)
-        Predicts what is subtracted from the target.
+    level : float
+        A number near the targets, which is subtracted from them.
     """
 
     problem: Problem
-    anchor: np.ndarray
+    level: float
 
     cost = 1.0
 
@@ -99,32 +99,32 @@ class _GramTask(SumTask):
         return np.tile(self._problem.coordinates.implicit_shift, (n_rows, 1))
 
     @cached_property
-    def _effective_anchors(self):
-        effective_params = self._problem.coordinates.effective_params
-        return [effective_params(one.anchor[:, None]) for one in self.requests]
+    def _levels(self):
+        return np.array([request.level for request in self.requests])
+
+    def _differences(self, chunk):
+        """Targets of all requests minus their levels, (n_rows, n_requests)."""
+        columns = [request.problem.column for request in self.requests]
+        if columns == [None]:
+            return chunk.target[:, None] - self._levels
+        if columns == list(range(chunk.target.shape[1])):
+            return chunk.target - self._levels
+        return chunk.target[:, columns] - self._levels
 
     def visit(self, chunk):
-        """Products of rows, of rows with residuals and ones, and of residuals."""
+        """Products of rows, of rows with targets and ones, and squares of targets."""
         rows = self._problem.coordinates.rows(chunk.rows)
-        residuals = []
-        for request, (coef, intercept) in zip(
-            self.requests, self._effective_anchors, strict=True
-        ):
-            residual = request.problem.target_of(chunk) - intercept
-            if coef.any():
-                residual -= predictions(rows, coef)[:, 0]
-            residuals.append(residual)
+        differences = self._differences(chunk)
         if self._is_centred:
             rows = rows - self._shift_rows[: len(rows)]
         roots, weights = np.ones(chunk.n_rows), self._problem.weights_of(chunk)
         if weights is not None:
             roots = np.sqrt(weights)
             rows = scaled_rows(rows, roots)
-            residuals = [residual * roots for residual in residuals]
-        sums = rows.T @ np.column_stack([*residuals, roots])
-        masses = np.array([roots @ residual for residual in residuals])
-        squares = np.array([residual @ residual for residual in residuals])
-        return [gram(rows), sums, masses, squares]
+            differences *= roots[:, None]
+        sums = rows.T @ np.column_stack([differences, roots])
+        squares = np.einsum("ij,ij->j", differences, differences)
+        return [gram(rows), sums, roots @ differences, squares]
 
     def finish(self, total):
         """Return one answer for each request."""
@@ -172,20 +172,21 @@ class PreconditionedGram(SumTask):
     ----------
     problem : Problem
     factor : ndarray of shape (n_params, n_params)
-    anchor : ndarray of shape (n_params,)
+    level : float
+        Subtracted from the targets.
     """
 
     problem: Problem
     factor: np.ndarray
-    anchor: np.ndarray
+    level: float
 
     def visit(self, chunk):
-        """Products of preconditioned rows, and with the residuals."""
+        """Products of preconditioned rows, with themselves and with the targets."""
         problem = self.problem
         rows = problem.coordinates.design_rows(chunk.rows)
         rows = rows.toarray() if sparse.issparse(rows) else rows
         roots = np.sqrt(problem.shares_of(chunk))
-        residual = (problem.target_of(chunk) - rows @ self.anchor) * roots
+        residual = (problem.target_of(chunk) - self.level) * roots
         rows = linalg.solve_triangular(
             self.factor, (rows * roots[:, None]).T, trans="T", check_finite=False
         )

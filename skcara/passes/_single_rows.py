@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Coordinates, predictions
+from skcara.data import Coordinates, csr_view, predictions
 from skcara.objective import Problem
+
+# Rows that are drawn may have more entries than rows have on average.
+_ENTRIES_RESERVE = 1.05
 
 
 class TakenRows(NamedTuple):
@@ -48,7 +51,7 @@ class Take:
         """Copy part by part, so that nothing is in memory twice."""
         problem, n_rows = self.problem, len(self.indices)
         target, shares = [], []
-        rows = _SparseRows() if self._is_sparse else _DenseRows(n_rows, problem)
+        rows = (_SparseRows if self._is_sparse else _DenseRows)(n_rows, problem)
         for chunk in source.take(self.indices):
             rows.append(problem.coordinates, chunk)
             target.append(problem.target_of(chunk))
@@ -79,19 +82,38 @@ class _DenseRows:
 
 
 class _SparseRows:
-    """CSR rows, collected part by part."""
+    """CSR arrays that are filled part by part: stacking would hold them all twice."""
 
-    def __init__(self):
-        self._parts = []
+    def __init__(self, n_rows, problem):
+        facts, n_params = problem.facts, problem.n_params
+        row_entries = facts.n_entries / facts.n_rows + n_params - facts.n_features
+        n_entries = int(_ENTRIES_RESERVE * n_rows * row_entries)
+        self._data = np.empty(n_entries)
+        self._columns = np.empty(n_entries, dtype=np.int32)
+        self._ends, self._n_rows = np.zeros(n_rows + 1, dtype=np.int64), 0
+        self._n_params = n_params
 
     def append(self, coordinates: Coordinates, chunk):
-        self._parts.append(coordinates.design_rows(chunk.rows))
+        rows = coordinates.design_rows(chunk.rows)
+        first, last = self._n_rows, self._n_rows + rows.shape[0]
+        begin, end = self._ends[first], self._ends[first] + rows.nnz
+        if end > len(self._data):
+            missing = np.zeros(end - len(self._data))
+            self._data = np.concatenate([self._data, missing])
+            self._columns = np.concatenate([self._columns, missing.astype(np.int32)])
+        self._data[begin:end], self._columns[begin:end] = rows.data, rows.indices
+        self._ends[first + 1 : last + 1] = begin + rows.indptr[1:]
+        self._n_rows = last
 
     def joined(self):
-        if len(self._parts) == 1:
-            return self._parts[0]
-        parts, self._parts = self._parts, []
-        return sparse.vstack(parts, format="csr")
+        used = slice(0, self._ends[-1])
+        index_type = np.int32 if used.stop <= np.iinfo(np.int32).max else np.int64
+        return csr_view(
+            self._data[used],
+            self._columns[used].astype(index_type, copy=False),
+            self._ends.astype(index_type, copy=False),
+            self._n_params,
+        )
 
 
 class BlockRows(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,11 +47,15 @@ def recombine(
     weights : array-like of shape (n_points,), default=None
         Non-negative masses of any total. None stands for ``1 / n_points`` each.
     method : str, default="auto"
-        ``"auto"`` is this library's own algorithm, pivoting on groups of rows, and the
-        fastest. The published ones are ``"combined"``, ``"log"``, ``"cone"``,
-        ``"tree"``, ``"litterer-lyons"``, ``"maalouf"`` and ``"davis"``. Every method
-        answers on every valid input: where it fails, others take over, and the result
-        says which one answered.
+        This library's own methods are ``"calibration"``, a random sample of the rows
+        whose masses are changed as little as possible, which needs a `target_size`
+        of at least three rows per moment, and ``"pivoting"``, exchanges in a simplex of
+        rows or groups of rows, the fastest way to the smallest support. The published
+        ones are ``"combined"``, ``"log"``, ``"cone"``, ``"tree"``,
+        ``"litterer-lyons"``, ``"maalouf"`` and ``"davis"``. ``"auto"`` is calibration
+        where `target_size` has room for it, else pivoting. Every method answers on
+        every valid input: where it cannot, others take over (pivoting for calibration,
+        then elimination), and the result says which one answered.
     target_size : int, default=None
         Stop early with at most this many atoms. Values up to :math:`r + 1`, and
         None, ask for the smallest support.
@@ -124,9 +128,7 @@ def merge(
     points = check_points(points)
     method = check_method(method)
     random = RandomSource(random_state)
-    pairs = [check_measure(measure, len(points)) for measure in measures]
-    if not pairs:
-        raise ValueError("measures must not be empty.")
+    pairs = [check_measure(part, len(points)) for part in check_parts(measures)]
     indices = np.concatenate([pair[0] for pair in pairs])
     weights = np.concatenate([pair[1] for pair in pairs])
     rows, position = np.unique(indices, return_inverse=True)
@@ -139,13 +141,28 @@ def merge(
     )
 
 
+def check_parts(measures) -> list:
+    """Return the parts as a list of at least one."""
+    # A result unpacks as a pair, so a single one would pass for a sequence.
+    if isinstance(measures, Recombination) or not isinstance(measures, Iterable):
+        raise TypeError(
+            "measures must be a sequence of results of recombine or of pairs "
+            f"(indices, weights); got {type(measures).__name__}."
+        )
+    parts = list(measures)
+    if not parts:
+        raise ValueError("measures must not be empty.")
+    return parts
+
+
 def check_measure(measure, n_points: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the row numbers and masses of one part."""
     try:
         indices, weights = measure
     except (TypeError, ValueError) as error:
         raise TypeError(
-            "measures must hold results of recombine or pairs (indices, weights)."
+            "measures must hold results of recombine or pairs (indices, weights); got "
+            f"{type(measure).__name__}."
         ) from error
     indices = check_array(indices, "measures", 1)
     if indices.size == 0:

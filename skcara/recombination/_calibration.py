@@ -1,33 +1,25 @@
-r"""Early stopping by calibration: a sample of the rows, reweighted until it is exact.
+r"""Calibration: the masses closest to given ones that match given moments.
 
-Where the support may be several times larger than the number of moments, nothing has to
-be eliminated. Draw ``target`` rows, each standing for the same share of the mass
-(``base``), and look for the masses closest to that which match mass and mean:
+Atoms :math:`i`, each with moments :math:`c_i` per unit of mass, have masses
+:math:`b_i` (``base``) whose moments :math:`\sum_i b_i c_i` are not quite the wanted
+ones, :math:`t` (``totals``). Among all masses :math:`v` that match,
 
-.. math:: \min_v \sum_i (v_i - b_i)^2 / b_i \quad\text{subject to}\quad C v = t,
+.. math:: \min_v \sum_i (v_i - b_i)^2 / b_i \quad\text{subject to}\quad
+          \sum_i v_i c_i = t
 
-where the columns of :math:`C` (``columns``) hold a one and the centred, scaled
-point, and :math:`t = (W, 0, \dots, 0)`. Lagrange's condition gives
+changes them least (minimum chi-square). Lagrange's condition gives
 
-.. math:: v = b \odot (1 + C^\top \lambda), \qquad
-          \big(C \,\mathrm{diag}(b)\, C^\top\big)\, \lambda = t - C b,
+.. math:: v_i = b_i (1 + c_i^\top \lambda), \qquad
+          \Big(\sum_i b_i c_i c_i^\top\Big) \lambda = t - \sum_i b_i c_i ,
 
-one small linear system. The sample is unbiased, so :math:`t - Cb` is small and with
-``target`` rows for ``q`` moments the factors :math:`1 + C^\top\lambda` spread by about
-:math:`\sqrt{q / \mathrm{target}}`: the masses stay balanced, and whatever else is
-averaged over the rows keeps nearly its value. Survey statistics calls this
-calibration.
+one small linear system: far less than eliminating atoms one by one. If the atoms are a
+fair sample, the right side is small, and with ``n`` atoms for ``q`` moments the factors
+:math:`1 + c_i^\top\lambda` spread by about :math:`\sqrt{q / n}`: the masses stay
+balanced, and whatever else is averaged over the atoms keeps nearly its value. Survey
+statistics calls this calibration.
 
-Rows whose mass would not be positive are dropped and the system is solved again; if a
-sample cannot be calibrated (a column that it misses altogether, heavy tails), another
-one is drawn a few times before elimination takes over.
-
-Drawing
--------
-The mass is cut into ``target`` equal strata in the order of the rows, and each stratum
-chooses a point of the mass axis at random; the row found there is drawn. Rows are drawn
-in proportion to their mass, those without mass never, and any trend along the rows is
-represented evenly.
+Atoms may be single points or tiles of many rows: all that is asked of them is
+`Columns`, so the moments of all atoms need not be in memory at once.
 
 References
 ----------
@@ -38,129 +30,139 @@ doi:10.1080/01621459.1992.10475217
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, lapack
 
-from skcara.recombination._coordinates import EPS, ROUND_OFF
-from skcara.recombination._moments import BLOCK_ENTRIES, Rows
-from skcara.recombination._result import MethodFailed
-from skcara.recombination._validation import RandomSource
-from skcara.recombination._verification import Totals
+from skcara.recombination._coordinates import EPS
 
-# Below this many rows per moment many masses would come out negative.
-ROWS_PER_MOMENT = 3
-MAX_SAMPLES = 3
-MAX_SOLVES = 12
+# The second solve removes the rounding of the first one, and the effect of the ridge.
+REFINEMENTS = 2
+# Error that counts as rounding, relative to the sum of what is added up.
+TOLERANCE = 1e-11
+# Added to the diagonal of a matrix of unit diagonal: above the rounding of a sum of
+# many products, far below the eigenvalues of moments that are not dependent.
+RIDGE = 1e-13
 
-
-def can_calibrate(n_rows: int, n_columns: int, target: int | None) -> bool:
-    """Whether the target leaves room for a sample."""
-    return target is not None and ROWS_PER_MOMENT * (n_columns + 1) <= target < n_rows
+Solve = Callable[[np.ndarray], np.ndarray]
 
 
-def reduce_by_calibration(
-    rows: Rows, totals: Totals, target: int, random: RandomSource
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices and masses of at most `target` rows.
+class Columns(Protocol):
+    """Moments of atoms per unit of mass, seen through products only."""
 
-    Raises
-    ------
-    MethodFailed
-        If no sample could be calibrated.
-    """
-    for _ in range(MAX_SAMPLES):
-        indices, base = draw_by_mass(rows, totals.mass, target, random.generator)
-        columns = moment_columns(rows.read(indices), totals)
-        calibrated = calibrate(columns, base, totals.mass)
-        if calibrated is not None:
-            kept, masses = calibrated
-            return indices[kept], masses
-    raise MethodFailed("no sample could be calibrated")
+    def second_moments(self, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return :math:`\sum_i v_i c_i c_i^\top` and :math:`\sum_i v_i |c_i|`."""
+
+    def moments(self, masses: np.ndarray) -> np.ndarray:
+        r"""Return :math:`\sum_i v_i c_i`."""
+
+    def products(self, multiplier: np.ndarray) -> np.ndarray:
+        r"""Return :math:`c_i^\top \lambda` for every atom."""
 
 
-def draw_by_mass(
-    rows: Rows, mass: float, n_drawn: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows in proportion to their mass, one from each stratum of equal mass.
+class DenseColumns:
+    """Moments of atoms as the columns of an array of shape (n_moments, n_atoms)."""
 
-    Returns
-    -------
-    indices : ndarray of int
-        Distinct and ascending; a row heavier than a stratum is drawn once.
-    base : ndarray
-        Mass of the strata each row was drawn for.
-    """
-    n_rows = len(rows.points)
-    marks = (np.arange(n_drawn) + rng.random(n_drawn)) * (mass / n_drawn)
-    if rows.weights is None:
-        drawn = np.minimum(marks.astype(np.int64), n_rows - 1)
-    else:
-        drawn = np.empty(n_drawn, dtype=np.int64)
-        n_found, passed = 0, 0.0
-        # Cumulative masses of a block at a time: no array as long as the weights.
-        for start in range(0, n_rows, BLOCK_ENTRIES):
-            reached = passed + np.cumsum(rows.weights[start : start + BLOCK_ENTRIES])
-            passed = reached[-1]
-            n_passed = np.searchsorted(marks, passed)
-            inside = marks[n_found:n_passed]
-            drawn[n_found:n_passed] = start + np.searchsorted(reached, inside, "right")
-            n_found = n_passed
-        # Rounding of the cumulative sums may leave the last mark beyond all rows.
-        drawn[n_found:] = drawn[n_found - 1]
-    indices, counts = np.unique(drawn, return_counts=True)
-    return indices, counts * (mass / n_drawn)
+    def __init__(self, array: np.ndarray):
+        self._array = array
 
+    def second_moments(self, masses):
+        """Return the matrix of second moments and the sums of absolute values."""
+        return (self._array * masses) @ self._array.T, np.abs(self._array) @ masses
 
-def moment_columns(points: np.ndarray, totals: Totals) -> np.ndarray:
-    """Return a row of ones above the centred and scaled columns of the points."""
-    columns = np.empty((points.shape[1] + 1, len(points)))
-    columns[0] = 1.0
-    np.subtract(points.T, (totals.sums / totals.mass)[:, None], out=columns[1:])
-    spread = np.abs(columns[1:]).max(axis=1)
-    varies = spread > ROUND_OFF * totals.peak
-    columns[1:] /= np.where(varies, spread, np.inf)[:, None]
-    return columns
+    def moments(self, masses):
+        """Return the moments of all atoms together."""
+        return self._array @ masses
+
+    def products(self, multiplier):
+        """Return the scalar product of each atom's moments with a vector."""
+        return multiplier @ self._array
 
 
 def calibrate(
-    columns: np.ndarray, base: np.ndarray, mass: float
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return positions and masses that match the moments, or None.
+    columns: Columns,
+    base: np.ndarray,
+    totals: np.ndarray,
+    *,
+    least_factor: float = 0.0,
+    max_solves: int = 1,
+) -> np.ndarray | None:
+    """Return masses that match the moments, or None where there are none nearby.
 
     Parameters
     ----------
-    columns : ndarray of shape (n_moments, n_drawn)
-    base : ndarray of shape (n_drawn,)
-    mass : float
-        First moment to match; the others are zero.
+    columns : Columns
+        Moments of the atoms.
+    base : ndarray of shape (n_atoms,)
+        Positive masses to start from.
+    totals : ndarray of shape (n_moments,)
+        Moments to match.
+    least_factor : float, default=0.0
+        A mass must be more than this share of its base.
+    max_solves : int, default=1
+        Atoms whose mass comes out too small are dropped and the system is solved
+        again, up to this many solves.
+
+    Returns
+    -------
+    masses : ndarray of shape (n_atoms,) or None
+        Zero for dropped atoms.
     """
-    n_moments = len(columns)
-    kept = np.arange(len(base))
-    for _ in range(MAX_SOLVES):
-        masses = base.copy()
-        solve = pseudo_inverse((columns * base) @ columns.T)
-        # The second solve removes the rounding of the first one.
-        for _ in range(2):
-            missing = -(columns @ masses)
-            missing[0] += mass
-            masses += base * ((solve @ missing) @ columns)
-        is_positive = masses > 0.0
-        if is_positive.all():
-            # Errors left now are of directions that the sample does not have.
-            missing = columns @ masses
-            missing[0] -= mass
-            is_exact = np.abs(missing).max() <= 1e-12 * mass
-            return (kept, masses) if is_exact else None
-        columns, base = columns[:, is_positive], base[is_positive]
-        kept = kept[is_positive]
-        if len(kept) < n_moments:
+    base = base.copy()
+    for _ in range(max_solves):
+        gram, size = columns.second_moments(base)
+        if not np.isfinite(gram).all():
+            return None
+        allowed = TOLERANCE * (size + np.abs(totals))
+        for factorise in (ridged_inverse, pseudo_inverse):
+            masses, error = matched(columns, base, totals, factorise(gram))
+            is_exact = (error <= allowed).all()
+            if is_exact:
+                break
+        # Written so that a NaN is too small.
+        is_kept = masses > least_factor * base
+        if (is_kept | (base == 0.0)).all():
+            # Errors left now are of directions that the atoms do not have.
+            return masses if is_exact else None
+        base[~is_kept] = 0.0
+        if np.count_nonzero(base) < len(totals):
             return None
     return None
 
 
-def pseudo_inverse(gram: np.ndarray) -> np.ndarray:
-    """Invert a symmetric matrix on the directions in which it is not round-off."""
-    values, vectors = eigh(gram, check_finite=False)
+def matched(columns: Columns, base, totals, solve) -> tuple[np.ndarray, np.ndarray]:
+    """Return the masses of either sign that match, and the errors left."""
+    masses = base.copy()
+    missing = totals - columns.moments(masses)
+    for _ in range(REFINEMENTS):
+        masses += base * columns.products(solve(missing))
+        missing = totals - columns.moments(masses)
+    return masses, np.abs(missing)
+
+
+def unit_scale(gram: np.ndarray) -> np.ndarray:
+    """Return the factors that scale a matrix to unit diagonal, one where it is zero."""
+    diagonal = gram.diagonal()
+    return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+
+
+def ridged_inverse(gram: np.ndarray) -> Solve:
+    """Return a function that solves the system fast, dependent moments with a ridge."""
+    scale = unit_scale(gram)
+    scaled = gram * scale * scale[:, None]
+    scaled.flat[:: len(gram) + 1] = 1.0 + RIDGE
+    factor, info = lapack.dpotrf(scaled, lower=1, overwrite_a=True)
+    if info != 0:
+        return pseudo_inverse(gram)
+    return lambda right: scale * lapack.dpotrs(factor, scale * right, lower=1)[0]
+
+
+def pseudo_inverse(gram: np.ndarray) -> Solve:
+    """Return a function that solves the system in the directions it has."""
+    scale = unit_scale(gram)
+    values, vectors = eigh(gram * scale * scale[:, None], check_finite=False)
     is_kept = values > 8 * EPS * len(gram) * values[-1]
-    vectors = vectors[:, is_kept]
-    return (vectors / values[is_kept]) @ vectors.T
+    vectors, values = vectors[:, is_kept], values[is_kept]
+    return lambda right: scale * (vectors @ ((scale * right @ vectors) / values))

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from skcara.recombination._combined import reduce_by_combined
 from skcara.recombination._cone import reduce_by_cone
 from skcara.recombination._davis import reduce_by_davis
+from skcara.recombination._first_level import Method, on_rows
 from skcara.recombination._litterer_lyons import reduce_by_litterer_lyons
 from skcara.recombination._log import reduce_by_log
 from skcara.recombination._maalouf import reduce_by_maalouf
 from skcara.recombination._nnls import reduce_by_nnls
-from skcara.recombination._pivoting import reduce_by_auto
+from skcara.recombination._pivoting import reduce_by_pivoting
+from skcara.recombination._sample import reduce_by_calibration
 from skcara.recombination._tchernychova_lyons import reduce_by_tree
-from skcara.recombination._tree import Reduction, in_coordinates
+from skcara.recombination._tree import in_coordinates
 
-
-class Method(NamedTuple):
-    """How a method reduces atoms.
-
-    Attributes
-    ----------
-    reduce : callable
-    uses_groups : bool
-        Whether large data may be read as group sums first. The methods that do not are
-        defined on all atoms at once and copy them.
-    uses_samples: bool
-        Whether a sample is calibrated first where the target size leaves room for it.
-    """
-
-    reduce: Reduction
-    uses_groups: bool = True
-    uses_samples: bool = False
-
-
-RECOMBINATION_METHODS: dict[str, Method] = {
-    "auto": Method(reduce_by_auto, uses_samples=True),
-    "combined": Method(reduce_by_combined),
-    "log": Method(reduce_by_log),
-    "cone": Method(reduce_by_cone, uses_groups=False),
-    "tree": Method(reduce_by_tree),
-    "litterer-lyons": Method(reduce_by_litterer_lyons),
-    "maalouf": Method(reduce_by_maalouf),
-    "davis": Method(in_coordinates(reduce_by_davis), uses_groups=False),
+METHODS: dict[str, Method] = {
+    "calibration": reduce_by_calibration,
+    "pivoting": on_rows(reduce_by_pivoting),
+    "combined": on_rows(reduce_by_combined),
+    "log": on_rows(reduce_by_log),
+    "cone": on_rows(reduce_by_cone, uses_groups=False),
+    "tree": on_rows(reduce_by_tree),
+    "litterer-lyons": on_rows(reduce_by_litterer_lyons),
+    "maalouf": on_rows(reduce_by_maalouf),
+    "davis": on_rows(in_coordinates(reduce_by_davis), uses_groups=False),
 }
 
-# Tried in this order after the method asked for.
+# Tried in this order after the method asked for. The last one is for emergencies and
+# cannot be asked for.
 FALLBACKS: dict[str, Method] = {
-    "tree": RECOMBINATION_METHODS["tree"],
-    "litterer-lyons": RECOMBINATION_METHODS["litterer-lyons"],
-    "nnls": Method(reduce_by_nnls),
+    "tree": METHODS["tree"],
+    "litterer-lyons": METHODS["litterer-lyons"],
+    "nnls": on_rows(reduce_by_nnls),
 }
+
+#: Names that can be asked for; "auto" is a choice between methods.
+RECOMBINATION_METHODS = ("auto", *METHODS)
 
 
 def check_method(method) -> str:
-    """Return the name of a registered method."""
+    """Return a name that can be asked for."""
     if not isinstance(method, str) or method not in RECOMBINATION_METHODS:
         names = ", ".join(repr(name) for name in RECOMBINATION_METHODS)
         raise ValueError(f"method must be one of {names}; got {method!r}.")
@@ -62,5 +48,12 @@ def check_method(method) -> str:
 
 
 def chain(method: str) -> dict[str, Method]:
-    """Return the methods to try, in order, by the name they are reported with."""
-    return {method: RECOMBINATION_METHODS[method]} | FALLBACKS
+    """Return the methods to try, in order, by the name they are reported with.
+
+    Calibration gives up where the target size leaves no room for a sample. Pivoting is
+    the fastest of the others, hence its first substitute, and "auto" is the two.
+    """
+    names = (
+        ["calibration", "pivoting"] if method in ("auto", "calibration") else [method]
+    )
+    return {name: METHODS[name] for name in names} | FALLBACKS

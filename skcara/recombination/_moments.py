@@ -21,6 +21,7 @@ unscaled pass ask for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,6 +84,39 @@ class GroupMoments:
     masses: np.ndarray
     peak: np.ndarray
     group_size: int
+
+
+class Totals(NamedTuple):
+    """Moments of the measure that is to be matched.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (n_columns,)
+    mass : float
+    peak : ndarray of shape (n_columns,)
+        Largest absolute entry of each column.
+    """
+
+    sums: np.ndarray
+    mass: float
+    peak: np.ndarray
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The measure to reduce, with what one read of its rows has found.
+
+    Attributes
+    ----------
+    rows : Rows
+    moments : GroupMoments
+        Of the groups of the first level.
+    totals : Totals
+    """
+
+    rows: Rows
+    moments: GroupMoments
+    totals: Totals
 
 
 def column_peak(block: np.ndarray) -> np.ndarray:

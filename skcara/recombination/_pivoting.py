@@ -1,4 +1,4 @@
-r"""Reduction by pivoting: the algorithm behind ``method="auto"``.
+r"""Reduction by pivoting, this library's own algorithm.
 
 Derivation
 ----------
@@ -122,7 +122,7 @@ class Simplex:
             self._n_updates += 1
 
 
-def reduce_by_pivoting(
+def pivot_to_simplex(
     coordinates: Coordinates, size: int, random: RandomSource
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions and masses of at most ``r + 1`` atoms.
@@ -176,17 +176,17 @@ def pivot_early(atoms: Atoms, target: int | None, random: RandomSource):
     """
     group_size = (target or 0) // (atoms.points.shape[1] + 1)
     if group_size < 2 or len(atoms.weights) <= target:
-        return in_coordinates(reduce_by_pivoting)(atoms, target, random)
+        return in_coordinates(pivot_to_simplex)(atoms, target, random)
     moments = group_moments(Rows(atoms.points, atoms.weights), group_size)
     kept, factors, _ = reduce_groups(
         moments,
         len(atoms.weights),
         atoms.peak,
-        in_coordinates(reduce_by_pivoting),
+        in_coordinates(pivot_to_simplex),
         target,
         random,
     )
     return kept, atoms.weights[kept] * factors
 
 
-reduce_by_auto = through_groups(count_groups, pivot_early)
+reduce_by_pivoting = through_groups(count_groups, pivot_early)

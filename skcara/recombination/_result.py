@@ -28,7 +28,8 @@ class Recombination:
         Largest column error of the weighted sum, relative to the mass times the
         largest absolute entry of that column. Measured on the returned arrays.
     method : str
-        The method that answered, after any fallback.
+        The method that answered, after any fallback: one of those that `recombine`
+        lists, never "auto", or "nnls", the last resort.
     """
 
     indices: np.ndarray

@@ -11,33 +11,16 @@ Absolute tolerances would be vacuous for small data and unreachable for large da
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skcara.recombination._coordinates import ROUND_OFF
+from skcara.recombination._moments import Totals
 
 MAX_RESIDUAL = 1e-10
 MAX_MASS_ERROR = 1e-12
 
 # Accurate to the rounding of the sums: nothing to improve.
 EXACT = ROUND_OFF
-
-
-class Totals(NamedTuple):
-    """Moments of the measure that is to be matched.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (n_columns,)
-    mass : float
-    peak : ndarray of shape (n_columns,)
-        Largest absolute entry of each column.
-    """
-
-    sums: np.ndarray
-    mass: float
-    peak: np.ndarray
 
 
 def moment_errors(points, weights, totals: Totals) -> tuple[float, float]:

@@ -2,10 +2,10 @@
 
 A solver is a generator. It yields requests for sums over the data or for single rows
 (:mod:`skcara.passes`) and is sent the answers; after an evaluation it yields a
-:class:`Round`, and a :class:`Way` when it takes one. It never reads, prints, warns or looks at a clock. The driver gathers
-what all of them ask for, reads the data once, and answers all; it applies the stopping
-test, counts passes, keeps the history and tells observers. So fits, searches, progress
-bars, plots and benchmarks see the same thing.
+:class:`Round`, and a :class:`Way` when it takes one. It never reads, prints, warns or
+looks at a clock. The driver gathers what all of them ask for, reads the data once, and
+answers all; it applies the stopping test, counts passes, keeps the history and tells
+observers. So fits, searches, progress bars, plots and benchmarks see the same thing.
 """
 
 import time
@@ -64,14 +64,20 @@ def drive(
         for run in runs:
             run.advance(None)
         while waiting := [run for run in runs if run.requests]:
-            requests = [request for run in waiting for request in run.requests]
-            answers = iter(answer_all(source, requests))
-            for run in waiting:
-                run.answer([next(answers) for _ in run.requests])
+            _answer_runs(source, waiting)
     finally:
         for run in runs:
             run.close()
     return [run.result() for run in runs]
+
+
+def _answer_runs(source, runs):
+    # A function of its own, so that no answer outlives the step that it was for: an
+    # answer may be a copy of many rows.
+    answers = answer_all(source, [request for run in runs for request in run.requests])
+    answers.reverse()
+    for run in runs:
+        run.answer([answers.pop() for _ in run.requests])
 
 
 def answer_all(source: Source, requests: list) -> list:
@@ -139,6 +145,9 @@ class _Run:
                 continue
             if not isinstance(item, Round):
                 self._asked_for_list = isinstance(item, list)
+                if self._asked_for_list and not item:
+                    value = []
+                    continue
                 self.requests = item if self._asked_for_list else [item]
                 self._passes += max(
                     (request.cost for request in self.requests), default=0.0

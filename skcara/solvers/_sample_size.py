@@ -1,9 +1,10 @@
 """How many rows are drawn: the one home of the sizes of samples and measures.
 
 A sample of m rows leaves an error of about n_coords / m in what is learned from it. It
-costs m / n_rows passes for each gradient on it and m n_coords / n_rows for each Hessian,
-and its copy must stay small against the data. ``examples/benchmarks/bench_profile.py``
-shows what share of a fit the sample takes, ``bench_growth.py`` the memory.
+costs m / n_rows passes for each gradient on it and m n_coords / n_rows for each
+Hessian, and its copy must stay small against the data. In ``examples/benchmarks``,
+``bench_profile.py`` shows what share of a fit the sample takes, ``bench_growth.py`` the
+memory.
 """
 
 import numpy as np

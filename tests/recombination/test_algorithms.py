@@ -11,15 +11,22 @@ from scipy.optimize import nnls
 
 from skcara.recombination import RecombinationError, _cone, _methods, _reduce, recombine
 from skcara.recombination._basis import exchange, move_to_boundary
-from skcara.recombination._calibration import calibrate, draw_by_mass
+from skcara.recombination._calibration import (
+    DenseColumns,
+    calibrate,
+    pseudo_inverse,
+    ridged_inverse,
+)
 from skcara.recombination._cone import Cone, luby_sequence
 from skcara.recombination._coordinates import Atoms, affine_coordinates
-from skcara.recombination._moments import Rows, column_peak, group_moments
+from skcara.recombination._methods import METHODS
+from skcara.recombination._moments import Rows, Totals, column_peak, group_moments
 from skcara.recombination._pivoting import Simplex, most_opposite_atom
 from skcara.recombination._result import MethodFailed
+from skcara.recombination._sample import draw_by_mass
 from skcara.recombination._tchernychova_lyons import reduce_by_tree, without_atom
 from skcara.recombination._tree import groups_per_dimension, through_groups
-from skcara.recombination._verification import Totals, moment_errors, polished
+from skcara.recombination._verification import moment_errors, polished
 
 
 @pytest.fixture
@@ -239,42 +246,112 @@ class TestVerification:
         assert polished(points, weights, totals) is weights
 
 
-class TestFallbacks:
-    def fail(self, atoms, target, random):
-        raise MethodFailed
+def give_up(summary, target, random):
+    raise MethodFailed
 
-    def break_methods(self, monkeypatch, n_broken):
+
+def even_masses(summary, target, random):
+    return np.arange(3), np.full(3, summary.totals.mass / 3)
+
+
+def exact_with(change):
+    """An answer that is right but for one thing."""
+
+    def reduce(summary, target, random):
+        indices, masses = METHODS["pivoting"](summary, target, random)
+        return change(indices, masses)
+
+    return reduce
+
+
+def first_twice(share):
+    """Name the first atom twice, with masses that add up."""
+
+    def change(indices, masses):
+        part = share * masses[0]
+        masses = np.append(masses, part)
+        masses[0] -= part
+        return np.append(indices, indices[0]), masses
+
+    return exact_with(change)
+
+
+GARBAGE = {
+    "wrong masses": even_masses,
+    "nothing": exact_with(lambda indices, masses: (indices[:0], masses[:0])),
+    "NaN": exact_with(lambda indices, masses: (indices, np.nan * masses)),
+    "infinity": exact_with(lambda indices, masses: (indices, np.inf * masses)),
+    "an atom twice": first_twice(0.5),
+    "negative masses": first_twice(-0.5),
+}
+
+
+class TestFallbacks:
+    def break_methods(self, monkeypatch, n_broken, broken=give_up):
         """Let the first methods of the chain of 'auto' fail."""
         chain = _methods.chain("auto")
-        for name in list(chain)[:n_broken]:
-            chain[name] = chain[name]._replace(reduce=self.fail)
+        chain |= dict.fromkeys(list(chain)[:n_broken], broken)
         monkeypatch.setattr(_reduce, "chain", lambda method: chain)
 
     @pytest.mark.parametrize(
-        ("n_broken", "answering"), [(1, "tree"), (2, "litterer-lyons"), (3, "nnls")]
+        ("n_broken", "answering"),
+        [(1, "pivoting"), (2, "tree"), (3, "litterer-lyons"), (4, "nnls")],
     )
     def test_the_next_method_answers(self, n_broken, answering, rng, monkeypatch):
         self.break_methods(monkeypatch, n_broken)
         cloud = Cloud("", rng.normal(size=(200, 4)), rng.random(200))
-        result = recombine(cloud.points, cloud.weights)
+        result = recombine(cloud.points, cloud.weights, target_size=100)
         assert result.method == answering
-        assert_contract(cloud, result)
+        assert_contract(cloud, result, 100)
 
     def test_error_when_nothing_answers(self, rng, monkeypatch):
-        self.break_methods(monkeypatch, 4)
-        with pytest.raises(RecombinationError, match="tree"):
+        self.break_methods(monkeypatch, 5)
+        with pytest.raises(RecombinationError, match=r"calibration, pivoting, tree"):
             recombine(rng.normal(size=(50, 2)))
 
-    def test_a_wrong_answer_is_noticed(self, rng, monkeypatch):
-        """The residual is measured, so a broken method cannot pass."""
+    @pytest.mark.parametrize("kind", GARBAGE)
+    def test_a_wrong_answer_is_noticed(self, kind, rng, monkeypatch):
+        """The measure is verified, so a broken method cannot pass."""
+        self.break_methods(monkeypatch, 2, GARBAGE[kind])
+        cloud = Cloud("", rng.normal(size=(200, 4)), None)
+        result = recombine(cloud.points)
+        assert result.method == "tree"
+        assert_contract(cloud, result)
 
-        def wrong(atoms, target, random):
-            return np.arange(3), np.full(3, atoms.weights.sum() / 3)
 
-        chain = _methods.chain("auto")
-        chain["auto"] = chain["auto"]._replace(reduce=wrong)
-        monkeypatch.setattr(_reduce, "chain", lambda method: chain)
-        assert recombine(rng.normal(size=(200, 4))).method == "tree"
+class TestNames:
+    """The result names the method that answered, never "auto"."""
+
+    @pytest.mark.parametrize("method", ["auto", "calibration"])
+    @pytest.mark.parametrize(
+        ("target_size", "answering"),
+        [
+            (None, "pivoting"),
+            (1, "pivoting"),
+            (14, "pivoting"),  # fewer than three rows for each of the five moments
+            (15, "calibration"),
+            (150, "calibration"),
+            (400, "pivoting"),  # nothing to draw: all rows are wanted
+        ],
+    )
+    def test_calibration_where_there_is_room(self, method, target_size, answering, rng):
+        points = rng.uniform(size=(400, 4))
+        result = recombine(
+            points, method=method, target_size=target_size, random_state=0
+        )
+        assert result.method == answering
+
+    @pytest.mark.parametrize("target_size", [None, 150])
+    def test_pivoting_can_be_asked_for(self, target_size, rng):
+        points = rng.normal(size=(400, 4))
+        result = recombine(points, method="pivoting", target_size=target_size)
+        assert result.method == "pivoting"
+
+    def test_where_no_sample_can_be_calibrated_pivoting_answers(self):
+        points = np.zeros((20_000, 1))
+        points[123] = 5.0
+        result = recombine(points, method="calibration", target_size=60, random_state=0)
+        assert result.method == "pivoting"
 
 
 class TestMoments:
@@ -304,7 +381,7 @@ class TestCalibration:
         points, weights = rng.exponential(size=(5000, 10)), rng.random(5000)
         result = recombine(points, weights, target_size=500, random_state=0)
         effective = result.weights.sum() ** 2 / (result.weights**2).sum()
-        assert result.method == "auto"
+        assert result.method == "calibration"
         assert effective > 0.8 * 500
 
     def test_averages_of_other_functions_are_nearly_kept(self, rng):
@@ -324,8 +401,60 @@ class TestCalibration:
         assert 123 in result.indices
 
     def test_a_sample_without_a_direction_cannot_be_calibrated(self):
-        columns = np.array([[1.0, 1.0, 1.0], [0.2, 0.2, 0.2]])
-        assert calibrate(columns, np.ones(3), 3.0) is None
+        columns = DenseColumns(np.array([[1.0, 1.0, 1.0], [0.2, 0.2, 0.2]]))
+        assert calibrate(columns, np.ones(3), np.array([3.0, 0.0])) is None
+
+    @pytest.mark.parametrize("dependent", [False, True])
+    def test_masses_change_as_little_as_possible(self, dependent, rng):
+        """Stationarity: relative changes are a combination of the moments."""
+        array = np.vstack([np.ones(200), rng.normal(size=(4, 200))])
+        if dependent:
+            array = np.vstack([array, array[1] - 2 * array[2], np.zeros(200)])
+        base = rng.random(200) + 0.1
+        wanted = array @ (base * (1 + 0.1 * array[3]))
+        masses = calibrate(DenseColumns(array), base, wanted)
+        np.testing.assert_allclose(array @ masses, wanted, atol=1e-10)
+        change = masses / base - 1
+        assert np.abs(change).max() > 0.01
+        multiplier = np.linalg.lstsq(array.T, change, rcond=None)[0]
+        np.testing.assert_allclose(array.T @ multiplier, change, atol=1e-12)
+
+    def test_atoms_of_too_little_mass_are_dropped_if_that_is_allowed(self):
+        columns = DenseColumns(np.array([[1.0, 1.0, 1.0], [-1.0, 0.1, 2.0]]))
+        wanted = np.array([3.0, -2.9])
+        assert calibrate(columns, np.ones(3), wanted) is None
+        wanted = np.array([3.0, -2.0])
+        masses = calibrate(columns, np.ones(3), wanted, max_solves=2)
+        assert masses[2] == 0.0
+        assert (masses[:2] > 0).all()
+        np.testing.assert_allclose(masses.sum(), 3.0)
+        assert calibrate(columns, np.ones(3), wanted, max_solves=1) is None
+
+    def test_least_factor_bounds_the_change(self, rng):
+        columns = DenseColumns(np.vstack([np.ones(50), rng.normal(size=50)]))
+        base = np.full(50, 0.02)
+        wanted = columns.moments(base) + np.array([0.0, 0.2])
+        masses = calibrate(columns, base, wanted)
+        smallest = (masses / base).min()
+        assert 0 < smallest < 0.9
+        above, below = smallest * 1.01, smallest * 0.99
+        assert calibrate(columns, base, wanted, least_factor=above) is None
+        again = calibrate(columns, base, wanted, least_factor=below)
+        np.testing.assert_array_equal(again, masses)
+
+    @pytest.mark.parametrize("inverse", [ridged_inverse, pseudo_inverse])
+    def test_dependent_moments_are_solved(self, inverse, rng):
+        array = rng.normal(size=(3, 40)) * np.array([[1e-6], [1.0], [1e6]])
+        array = np.vstack([array, array[1], np.zeros(40)])
+        gram = array @ array.T
+        right = gram @ rng.normal(size=5)
+        solution = inverse(gram)(right)
+        np.testing.assert_allclose(gram @ solution, right, rtol=1e-9)
+
+    def test_moments_that_overflow_are_refused(self):
+        columns = DenseColumns(np.array([[1.0, 1.0], [1e200, -1e200]]))
+        with np.errstate(over="ignore"):
+            assert calibrate(columns, np.ones(2), np.array([2.0, 0.0])) is None
 
     def test_rows_without_mass_are_not_drawn_at_the_edge_of_a_stratum(self):
         class Zero:

@@ -136,7 +136,7 @@ def test_result_is_frozen_and_unpacks():
     assert weights is result.weights
     assert isinstance(result, Recombination)
     assert isinstance(result.residual, float)
-    assert result.method in RECOMBINATION_METHODS
+    assert result.method == "pivoting"
     with pytest.raises(AttributeError):
         result.method = "other"
 
@@ -188,7 +188,7 @@ def test_many_rows_are_read_through_groups():
     weights[rng.random(60_000) < 0.3] = 0.0
     weights[:9000] = 0.0  # groups without any mass
     cloud = Cloud("large", points, weights)
-    for method in ("auto", "tree", "litterer-lyons", "maalouf", "log", "combined"):
+    for method in sorted(set(METHODS) - {"cone", "davis"}):
         for target_size in (None, 12, 400, 20_000):
             result = recombine(
                 points, weights, method=method, target_size=target_size, random_state=0

@@ -188,12 +188,26 @@ class TestMerge:
             [([0], [0.0])],
             [([], [])],
             [3],
+            [None],
             [([0], [1.0], [2.0])],
+            ([0], [1.0]),
+            ([0, 1], [1.0, 1.0]),
+            "ab",
         ],
     )
     def test_bad_measures_are_refused(self, measures):
         with pytest.raises((ValueError, TypeError), match=r"^measures"):
             merge(POINTS, measures)
+
+    @pytest.mark.parametrize("measures", [None, 3, 2.5, recombine(POINTS)])
+    def test_measures_must_be_a_sequence(self, measures):
+        expected = r"^measures must be a sequence .* pairs \(indices, weights\); got "
+        with pytest.raises(TypeError, match=expected + type(measures).__name__):
+            merge(POINTS, measures)
+
+    def test_an_iterator_of_measures_is_fine(self):
+        parts = [recombine(POINTS[:20]), ([30, 35], [1.0, 2.0])]
+        assert merge(POINTS, iter(parts)).weights.sum() == pytest.approx(4.0)
 
 
 def make_groups(seed=0, n_groups=60, n_columns=3):

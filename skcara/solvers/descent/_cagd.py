@@ -2,10 +2,10 @@ r"""CaGD: gradient descent whose steps are mostly taken on a reduced measure.
 
 Algorithm 1 of the article, corrected. At an anchor the data are recombined into at most
 ``n_coords + 1`` rows with the full gradient; steps on these rows go on while a control
-statistic of the full objective decreases (:mod:`skcara.solvers.descent._control`); the next
-pass is the next anchor. In this package it is block descent with all the coordinates in
-one block. The recombination is cubic in their number: for more than a few dozen
-coordinates use CaBCD.
+statistic of the full objective decreases (:mod:`skcara.solvers.descent._control`); the
+next pass is the next anchor. In this package it is block descent with all the
+coordinates in one block. The recombination is cubic in their number: for more than a
+few dozen coordinates use CaBCD.
 
 References
 ----------

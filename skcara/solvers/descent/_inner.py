@@ -129,8 +129,8 @@ def run_inner_loop(
     model : BlockModel
         The block at the anchor.
     steps : pair of callables
-        ``step(base, gradient, out)``, see :mod:`skcara.solvers.descent._steps`: the first
-        step, which the full gradient justifies, and all later ones.
+        ``step(base, gradient, out)``, see :mod:`skcara.solvers.descent._steps`: the
+        first step, which the full gradient justifies, and all later ones.
     reduced : ReducedGradient, optional
         Gradient under the reduced measure. Without it the one step that the full
         gradient pays for is taken.

@@ -17,7 +17,11 @@ from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import metric_rows
 from skcara.solvers._strategy import Way
 from skcara.solvers.newton._newton import iterate_newton
-from skcara.solvers.squared._squared import iterate_statistics, level
+from skcara.solvers.squared._squared import (
+    iterate_statistics,
+    level,
+    level_params,
+)
 from skcara.solvers.squared._statistics import is_conditioned, with_unit_diagonal
 
 # Effective number of rows below which a column is not represented.
@@ -88,7 +92,7 @@ def _solve_sample(problem, rng):
     """Draw rows, sum their second moments and minimise."""
     indices, weights = yield Draw(metric_rows(problem), rng)
     weights = weights / weights.sum()
-    penalty, start = problem.penalty, level(problem)
+    penalty, start = problem.penalty, level_params(problem)
     for dtype in (np.float32, np.float64):
         sums = yield from _sum_sample(problem, indices, weights, dtype)
         if dtype is np.float32 and not np.isfinite(sums.gram).all():
@@ -125,7 +129,6 @@ class _SampleSums:
 def _sum_sample(problem, indices, weights, dtype):
     """Sum over a sample, part by part, with products in the given precision."""
     n_params = problem.n_params
-    offset = level(problem)[-1]
     gram, cross = np.zeros((n_params, n_params)), np.zeros(n_params)
     second, fourth = np.zeros(n_params), np.zeros(n_params)
     step = max(_TAKEN_ENTRIES // n_params, 1)
@@ -134,7 +137,7 @@ def _sum_sample(problem, indices, weights, dtype):
         taken = yield Take(problem, indices[part], keep_sparse=False)
         rows, roots = taken.rows, np.sqrt(weights[part])
         rows *= roots[:, None]
-        cross += rows.T @ ((taken.target - offset) * roots)
+        cross += rows.T @ ((taken.target - level(problem)) * roots)
         with np.errstate(over="ignore", invalid="ignore"):
             products = rows.astype(dtype, copy=False)
             gram += products.T @ products

@@ -11,7 +11,8 @@ Certificates
 ------------
 Loss and gradient at ``p`` follow from the sums :math:`G, c, s` around an anchor ``a``,
 
-.. math:: \tfrac12 s - c^\top d + \tfrac12 d^\top G d , \qquad G d - c , \qquad d = p - a .
+.. math:: \tfrac12 s - c^\top d + \tfrac12 d^\top G d , \qquad G d - c ,
+   \qquad d = p - a .
 
 Each of the sums was formed by at most ``k`` additions one after the other, so by the
 standard model of rounding (unit ``u``) and the Cauchy-Schwarz inequality its error is
@@ -19,9 +20,9 @@ at most :math:`\gamma = k u / (1 - k u)` times the product of the root mean squa
 :math:`D_i` of the columns (:math:`\sqrt s` of the residual). With
 :math:`B = \sqrt s + \sum_j D_j |d_j|` the loss is then wrong by at most
 :math:`\tfrac12 \gamma B^2` and the gradient by :math:`\gamma D_i B`, whatever the data.
-The certificate of the solution assumes that they are. Where that is not good enough for
-the tolerance, and for preconditioned rows, whose errors are not so easily bounded, exact
-passes follow.
+The certificate of the solution assumes that they are. Where that is not good enough
+for the tolerance, and for preconditioned rows, whose errors are not so easily bounded,
+exact passes follow.
 """
 
 import numpy as np
@@ -48,11 +49,16 @@ _MAX_GUESSED_COLUMNS = 80
 _EPS = np.finfo(np.float64).eps
 
 
-def level(problem):
-    """Params that predict a number near the targets, and nothing else."""
+def level(problem) -> float:
+    """A number near the targets that the intercept can predict."""
+    return problem.reference_target if problem.coordinates.fit_intercept else 0.0
+
+
+def level_params(problem):
+    """Params that predict the level."""
     params = np.zeros(problem.n_params)
     if problem.coordinates.fit_intercept:
-        params[-1] = problem.reference_target
+        params[-1] = level(problem)
     return params
 
 
@@ -152,8 +158,8 @@ class _Collected:
 
 def _collect(problem, start):
     """Sum the statistics, a second time where the first pass is not accurate."""
-    anchor = level(problem)
-    sums = yield Gram(problem, anchor)
+    anchor = level_params(problem)
+    sums = yield Gram(problem, level(problem))
     problem = problem.with_moments(column_moments(problem, sums.gram))
     gram, scale = with_unit_diagonal(sums.gram)
     factor, condition = cholesky(gram)
@@ -171,7 +177,7 @@ def _collect(problem, start):
     if collected.is_accurate and (penalty.l1.any() or penalty.l2.any()):
         return collected
     factor = ridged_cholesky(gram).T * scale
-    refined = yield PreconditionedGram(problem, factor, anchor)
+    refined = yield PreconditionedGram(problem, factor, level(problem))
     statistics = from_eigenvectors(anchor, factor, *refined, scale)
     return _Collected(
         problem,

@@ -1,0 +1,141 @@
+"""A slice of the random campaign, and the judge of the campaign judged.
+
+`python tests/campaign.py --seconds 600` runs more of it.
+"""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from campaign import KINDS, judge_fit
+from campaign_judge import IS_PRECISE, judge_measure
+from campaign_problems import Fit, size_of
+from problems import classification, regression
+from sklearn.exceptions import ConvergenceWarning
+
+from skcara import CaLasso, CaLeastSquares, CaLogisticRegression, recombine
+from skcara.recombination import Recombination
+
+pytestmark = pytest.mark.skipif(
+    not IS_PRECISE, reason="long doubles are no more precise than doubles here"
+)
+QUICK_SIZES = ("tiny", "small")
+
+
+def failures_of(kind, seeds):
+    """Lines that suffice to replay what failed."""
+    reports = {seed: KINDS[kind](seed) for seed in seeds}
+    return [
+        f"--kind {kind} --replay {seed}: {report}"
+        for seed, report in reports.items()
+        if report.failures
+    ]
+
+
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_slice_of_fits(first):
+    seeds = range(first, first + 25)
+    assert not failures_of("fits", [s for s in seeds if size_of(s) in QUICK_SIZES])
+
+
+@pytest.mark.parametrize("first", range(0, 600, 200))
+def test_slice_of_recombinations(first):
+    assert not failures_of("recombinations", range(first, first + 200))
+
+
+def scaled(name, factor):
+    """A change that multiplies one attribute."""
+    return lambda model: setattr(model, name, factor * getattr(model, name))
+
+
+def shifted(name, amount):
+    return lambda model: setattr(model, name, getattr(model, name) + amount)
+
+
+def with_first_coef(value):
+    def change(model):
+        model.coef_ = model.coef_.copy()
+        model.coef_.flat[0] = value
+
+    return change
+
+
+SQUARED = {
+    "objective_": scaled("objective_", 1 + 1e-9),
+    "optimality_": shifted("optimality_", 1e-7),
+    "tol": shifted("intercept_", 1e-3),
+    "worse than zero": scaled("coef_", 30.0),
+    "not finite": with_first_coef(np.nan),
+    "shape": lambda model: setattr(model, "coef_", model.coef_[:-1]),
+    "support_": lambda model: vars(model).update(
+        support_=np.array([3, 3]), support_weights_=np.ones(2)
+    ),
+}
+LIES = [
+    *((CaLeastSquares(tol=1e-8), kind, change) for kind, change in SQUARED.items()),
+    *((CaLasso(0.05, tol=1e-8), kind, change) for kind, change in SQUARED.items()),
+    (CaLasso(0.05, tol=1e-4), "dual_gap_", shifted("intercept_", 1e-2)),
+    (CaLasso(0.05, l1_ratio=0.3, tol=1e-4), "dual_gap_", scaled("coef_", 1.01)),
+    (CaLasso(0.05, positive=True), "sign", with_first_coef(-1e-9)),
+    (CaLeastSquares(positive=True, tol=1e-8), "tol", scaled("coef_", 1.001)),
+    (CaLeastSquares(fit_intercept=False), "intercept", shifted("intercept_", 1e-9)),
+    *(
+        (CaLogisticRegression(l1_ratio=0.5, tol=1e-6), kind, SQUARED[kind])
+        for kind in ("objective_", "optimality_", "worse than zero", "not finite")
+    ),
+    (CaLogisticRegression(tol=1e-6), "tol", scaled("coef_", 1.001)),
+    (CaLogisticRegression(tol=1e-6), "tol", shifted("intercept_", 1e-4)),
+]
+
+
+def make_fit(estimator, weighted):
+    make = classification if hasattr(estimator, "C") else regression
+    X, y = make(n_rows=300)
+    weights = np.random.default_rng(0).random(300) if weighted else None
+    return Fit(0, estimator, X, y, weights, ())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("estimator", "kind", "change"), LIES)
+def test_the_judge_notices_a_lie(estimator, kind, change, weighted):
+    fit = make_fit(estimator, weighted)
+    model = copy.copy(estimator).fit(fit.X, fit.y, fit.sample_weight)
+    assert not judge_fit(fit, model, has_converged=True)
+    change(model)
+    assert kind in dict(judge_fit(fit, model, has_converged=True))
+
+
+@pytest.mark.parametrize("estimator", [CaLeastSquares(), CaLogisticRegression()])
+def test_the_judge_wants_warnings_where_they_are_due_only(estimator):
+    fit = make_fit(estimator, weighted=False)
+    model = copy.copy(estimator).set_params(max_iter=1, solver="cagd", tol=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(fit.X, fit.y)
+    assert "tol" in dict(judge_fit(fit, model, has_converged=True))
+    assert not judge_fit(fit, model, has_converged=False)
+    model = copy.copy(estimator).fit(fit.X, fit.y)
+    assert dict(judge_fit(fit, model, has_converged=False)).keys() == {
+        "needless warning"
+    }
+
+
+def test_the_judge_of_measures_notices_a_lie():
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    masses = np.full(50, 0.02)
+    true = recombine(points)
+    indices, weights = true
+    assert not judge_measure(points, masses, true)
+    wrong = [
+        (indices[::-1], weights[::-1], true.residual),
+        (indices, weights * 1.001, true.residual),
+        (indices, -weights, true.residual),
+        (indices, weights, 1e-12),
+        (np.arange(50), masses, 0.0),
+        (indices + 50, weights, true.residual),
+        (indices, np.roll(weights, 1), true.residual),
+    ]
+    for *measure, residual in wrong:
+        result = Recombination(*measure, residual, "pivoting")
+        assert judge_measure(points, masses, result)
