@@ -18,11 +18,12 @@ solver : {"auto", "canewton", "cabcd", "cagd"}, default="auto"
     - "cabcd": Carathéodory block coordinate descent, Algorithms 2 and 3 of [1]_, with
       all the block rules of [2]_.
     - "cagd": Carathéodory gradient descent, Algorithm 1 of [1]_.
-recombination : {"auto", "combined", "log", "cone", "tree", "litterer-lyons", \
-"maalouf", "davis"} or None, default="auto"
-    How measures are reduced, see :func:`skcara.recombine`. With None nothing is
-    reduced and the solver becomes plain Newton, block coordinate descent or gradient
-    descent on all rows.
+recombination : {"auto", "calibration", "pivoting", "combined", "log", "cone", "tree", \
+"litterer-lyons", "maalouf", "davis"} or None, default="auto"
+    How measures are reduced, see :func:`skcara.recombine`; "auto" is calibration of a
+    sample where the measure may be large, else pivoting. With None nothing is reduced
+    and the solver becomes plain Newton, block coordinate descent or gradient descent
+    on all rows.
 block_size : int, default=2
     Coordinates per block. Used by "cabcd".
 partition : {"VB", "Sort", "Order", "Avg"}, default="VB"

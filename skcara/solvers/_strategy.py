@@ -60,7 +60,7 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
         return Way.ALL_ROWS
     if recombination is None or not is_tall:
         return Way.NEWTON
-    if recombination == "auto":
+    if recombination in ("auto", "calibration"):
         return Way.CALIBRATED_SAMPLE
     return Way.RECOMBINED_GROUPS
 

@@ -1,28 +1,17 @@
 r"""Reweight sampled rows so that they carry the full gradient exactly.
 
-Let a sample of rows with weights ``w`` be cut into tiles of consecutive sampled rows,
-and let :math:`b_t` be the sum over tile ``t`` of the weighted moments (one, gradient at
-the anchor). The moments :math:`m` of all the rows differ from :math:`\sum_t b_t` by the
-sampling error. *Calibration* multiplies the weights of tile ``t`` by a factor
-:math:`f_t` with :math:`\sum_t f_t b_t = m`, changing the weights as little as possible:
-
-.. math::
-
-    \min_f \sum_t W_t (f_t - 1)^2
-    \;\Rightarrow\; f_t = 1 + b_t^\top \lambda / W_t, \quad
-    \Big(\sum_t b_t b_t^\top / W_t\Big) \lambda = m - \sum_t b_t ,
-
-with the mass :math:`W_t` of the tile. One small linear system, so it costs far less
-than eliminating rows one by one. The factors deviate from one by about
-:math:`\sqrt{d / n_{tiles}}` for ``d`` moments; with enough tiles they are positive.
-Where they are not (heavy tails, too few rows) there is no calibrated measure, and the
-caller corrects the gradient by a linear term instead.
+A sample is cut into tiles of consecutive sampled rows, and the masses of the tiles are
+calibrated (:func:`skcara.recombination.calibrate`) such that mass and gradient at the
+anchor are those of all the rows, exactly. With ``d`` moments the masses change by about
+:math:`\sqrt{d / n_{tiles}}`; with enough tiles they stay positive. Where they do not
+(heavy tails, too few rows) there is no calibrated measure, and the caller corrects the
+gradient by a linear term instead.
 """
 
 import numpy as np
 
 from skcara.data import group_sums, row_range
-from skcara.solvers._quadratic import ScaledCholesky
+from skcara.recombination import calibrate
 
 # Tiles per matched moment: factors deviate from one by 1/6 (one standard deviation).
 TILES_PER_MOMENT = 36
@@ -31,14 +20,9 @@ _MAX_TILE_ROWS = 64
 _PART_ENTRIES = 2**15
 # Rows may keep this small a share of their weight; smaller ones add noise only.
 _MIN_FACTOR = 0.02
-# The second solve removes the rounding of the first one, and the effect of the ridge
-# with which linearly dependent moments are factorised.
-_REFINEMENTS = 2
-# Relative error of the matched moments that counts as rounding.
-_RESIDUAL_TOLERANCE = 1e-11
 
 
-def calibrate(rows, slopes, weights, moments):
+def calibrate_rows(rows, slopes, weights, moments):
     """Weights of the rows under which they have the given gradient and mass one.
 
     Parameters
@@ -58,27 +42,15 @@ def calibrate(rows, slopes, weights, moments):
     """
     moments = np.append(moments, 1.0)
     tile_rows = len(weights) // (TILES_PER_MOMENT * len(moments))
-    tile_rows = min(max(tile_rows, 1), _MAX_TILE_ROWS)
-    tiles = _Tiles(rows, slopes, weights, tile_rows)
-    gram, size = tiles.second_moments()
-    # Errors are judged relative to the sum of what is added up, moment by moment.
-    size += np.abs(moments)
-    size[size == 0] = 1.0
-    system = ScaledCholesky(gram)
-    factors = np.ones(len(tiles.masses))
-    for _ in range(_REFINEMENTS):
-        multiplier = system.solve(moments - tiles.moments(factors))
-        factors += tiles.products(multiplier) / tiles.masses
-    # Written so that a NaN fails both tests.
-    is_positive = factors.min() > _MIN_FACTOR
-    error = (np.abs(tiles.moments(factors) - moments) / size).max()
-    if not (is_positive and error <= _RESIDUAL_TOLERANCE):
-        return None
-    return weights * tiles.of_rows(factors)
+    tiles = _Tiles(rows, slopes, weights, min(max(tile_rows, 1), _MAX_TILE_ROWS))
+    masses = calibrate(tiles, tiles.base, moments, least_factor=_MIN_FACTOR)
+    return None if masses is None else weights * tiles.factors_of_rows(masses)
 
 
 class _Tiles:
     """Moments (gradient, one) of tiles of consecutive rows, never all at once.
+
+    Satisfies :class:`skcara.recombination.Columns`.
 
     Parameters
     ----------
@@ -87,6 +59,11 @@ class _Tiles:
         Derivatives of the losses, times the weights.
     weights : ndarray of shape (n_rows,)
     tile_rows : int
+
+    Attributes
+    ----------
+    base : ndarray of shape (n_tiles,)
+        Masses of the tiles.
     """
 
     def __init__(self, rows, slopes, weights, tile_rows):
@@ -94,41 +71,43 @@ class _Tiles:
         self._slopes = slopes
         self._tile_rows = tile_rows
         self._edges = np.arange(0, len(weights), tile_rows)
-        self.masses = np.add.reduceat(weights, self._edges)
+        self.base = np.add.reduceat(weights, self._edges)
 
-    def of_rows(self, values):
-        """Repeat the value of each tile for its rows."""
-        return np.repeat(values, self._tile_rows)[: len(self._slopes)]
+    def factors_of_rows(self, masses):
+        """Factor by which the weight of each row changes with its tile."""
+        return np.repeat(masses / self.base, self._tile_rows)[: len(self._slopes)]
 
-    def second_moments(self):
-        r"""Matrix :math:`\sum_t b_t b_t^\top / W_t`, and :math:`\sum_t |b_t|`."""
+    def second_moments(self, masses):
+        """Second moments of the tiles, and sums of absolute values."""
         n_rows, n_params = self._rows.shape
         n_moments = n_params * self._slopes.shape[1] + 1
         matrix, size = np.zeros((n_moments, n_moments)), np.zeros(n_moments)
         n_tiles = max(_PART_ENTRIES // n_moments, 16)
-        for first in range(0, len(self.masses), n_tiles):
-            masses = self.masses[first : first + n_tiles]
+        for first in range(0, len(self.base), n_tiles):
+            part = slice(first, first + n_tiles)
+            base, factors = self.base[part], masses[part] / self.base[part]
             start = first * self._tile_rows
             stop = min(start + n_tiles * self._tile_rows, n_rows)
-            tiles = np.empty((len(masses), n_moments))
+            tiles = np.empty((len(base), n_moments))
             tiles[:, :-1] = group_sums(
                 row_range(self._rows, start, stop),
                 self._slopes[start:stop],
                 self._tile_rows,
-            ).reshape(len(masses), -1)
-            tiles[:, -1] = masses
-            size += np.abs(tiles).sum(axis=0)
-            tiles /= np.sqrt(masses)[:, None]
+            ).reshape(len(base), -1)
+            tiles[:, -1] = base
+            size += factors @ np.abs(tiles)
+            tiles *= np.sqrt(factors / base)[:, None]
             matrix += tiles.T @ tiles
         return matrix, size
 
-    def moments(self, factors):
-        """Moments of all tiles together, multiplied by these factors."""
-        gradient = self._rows.T @ (self._slopes * self.of_rows(factors)[:, None])
-        return np.append(gradient.ravel(), factors @ self.masses)
+    def moments(self, masses):
+        """Moments of all tiles together."""
+        factors = self.factors_of_rows(masses)[:, None]
+        gradient = self._rows.T @ (self._slopes * factors)
+        return np.append(gradient.ravel(), masses.sum())
 
     def products(self, multiplier):
-        """Scalar product of the moments of each tile with a vector."""
+        """Scalar product of the moments of each tile, per mass, with a vector."""
         direction = multiplier[:-1].reshape(self._rows.shape[1], -1)
         changes = np.einsum("ik,ik->i", self._rows @ direction, self._slopes)
-        return np.add.reduceat(changes, self._edges) + multiplier[-1] * self.masses
+        return np.add.reduceat(changes, self._edges) / self.base + multiplier[-1]

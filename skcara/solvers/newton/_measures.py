@@ -28,7 +28,7 @@ from skcara.solvers._sample_size import (
     max_sampled_rows,
     measure_rows,
 )
-from skcara.solvers.newton._calibration import TILES_PER_MOMENT, calibrate
+from skcara.solvers.newton._calibration import TILES_PER_MOMENT, calibrate_rows
 from skcara.solvers.newton._concentration import hessian_diagonal, is_concentrated
 from skcara.solvers.newton._pilot import Start, minimize_part, prior, run_pilot
 from skcara.solvers.newton._reduced import ReducedProblem
@@ -155,7 +155,9 @@ class CalibratedSample:
         slopes = sample.slopes(evaluation.params)
         gradient, weights = evaluation.gradient, None
         if self._is_calibration_cheap:
-            weights = calibrate(sample.rows, slopes, sample.weights, gradient.ravel())
+            weights = calibrate_rows(
+                sample.rows, slopes, sample.weights, gradient.ravel()
+            )
         if weights is not None:
             measure = Measure(self._indices, weights)
             return Reduction(sample.reweighted(weights), measure)
