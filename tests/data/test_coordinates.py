@@ -40,20 +40,16 @@ def test_corrected_sums_are_those_of_the_standardised_rows(offset):
     assert_allclose(corrected, expected, atol=1e-9)
 
 
-def test_gradients_and_their_errors_are_those_of_the_user():
-    """The chain rule, and a bound that no sign of the errors exceeds."""
+def test_gradients_are_those_of_the_user():
+    """The chain rule: slopes along a step do not depend on the coordinates."""
     rng = np.random.default_rng(0)
     coordinates = Coordinates(rng.standard_normal(4), rng.random(4) + 0.5, True)
-    gradient, error = rng.standard_normal((5, 2)), rng.random((5, 2))
-    exact = coordinates.gradient_to_user(gradient)
-    step, params = 1e-3 * rng.standard_normal((5, 2)), rng.standard_normal((5, 2))
-    ends = [coordinates.to_user(params + sign * step) for sign in (1, -1)]
-    user_step = 0.5 * (np.vstack(ends[0]) - np.vstack(ends[1]))
-    assert np.sum(exact * user_step) == pytest.approx(np.sum(gradient * step))
-    for signs in rng.choice([-1, 1], (50, 5, 2)):
-        wrong = coordinates.gradient_to_user(gradient + signs * error)
-        bound = coordinates.error_to_user(error)
-        assert (np.abs(wrong - exact) <= bound * (1 + 1e-12)).all()
+    gradient = rng.standard_normal((5, 2))
+    step, params = rng.standard_normal((5, 2)), rng.standard_normal((5, 2))
+    ends = [np.vstack(coordinates.to_user(params + sign * step)) for sign in (1, -1)]
+    user_step = 0.5 * (ends[0] - ends[1])
+    slope = np.sum(coordinates.gradient_to_user(gradient) * user_step)
+    assert slope == pytest.approx(np.sum(gradient * step))
 
 
 def test_restricted_coordinates_are_those_of_some_columns():

@@ -161,7 +161,7 @@ def test_rows_of_weight_zero_are_never_seen(layout, fill):
         indices, _ = other.draw(100, np.random.RandomState(0))
         assert not is_idle[indices].any()
     assert other.facts.total_weight == source.facts.total_weight
-    assert_array_equal(other.facts.reference_row, source.facts.reference_row)
+    assert_allclose(other.facts.reference_row, source.facts.reference_row)
 
 
 @pytest.mark.parametrize("fill", [1e15, 9.97e36, np.inf, np.nan])
@@ -184,15 +184,16 @@ def test_facts_are_the_moments_of_the_targets():
     X = rng.standard_normal((9000, 2))
     facts = ArraySource(X, targets, weights).facts
     assert facts.total_weight == pytest.approx(weights.sum())
-    assert_array_equal(facts.reference_row, X[7])
-    assert_array_equal(facts.reference_target, targets[7])
+    # Near the means, so that sums around them do not cancel.
+    assert np.abs(facts.reference_row - X.mean(axis=0)).max() < 0.1
+    assert np.abs(facts.reference_target - targets.mean(axis=0)).max() < 0.1
     for moments, target in zip(facts.target_moments, targets.T, strict=True):
         mean = np.average(target, weights=weights)
-        assert moments.mean == pytest.approx(mean, rel=1e-14)
+        assert moments.mean == pytest.approx(mean, rel=1e-13)
         variance = np.average((target - mean) ** 2, weights=weights)
         assert moments.variance == pytest.approx(variance, rel=1e-9)
         square = np.average(target**2, weights=weights)
-        assert moments.mean_square == pytest.approx(square, rel=1e-14)
+        assert moments.mean_square == pytest.approx(square, rel=1e-13)
     assert pickle.loads(pickle.dumps(facts)).n_rows == 9000
 
 

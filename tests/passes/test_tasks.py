@@ -86,15 +86,14 @@ def requests_of(case: Case):
         "weights": next(row_weights(problem)),
     }
     if isinstance(problem.loss, SquaredLoss):
-        anchor, factor = params[:, 0], np.triu(np.full((6, 6), 0.1)) + np.eye(6)
-        requests["gram"] = Gram.stacked([Gram(problem, anchor)])
-        requests["preconditioned"] = PreconditionedGram(problem, factor, anchor)
+        factor = np.triu(np.full((6, 6), 0.1)) + np.eye(6)
+        requests["gram"] = Gram.stacked([Gram(problem, 1.5)])
+        requests["preconditioned"] = PreconditionedGram(problem, factor, 1.5)
     return requests
 
 
 CASES = [(loss, layout) for loss in ("squared", "logistic") for layout in LAYOUTS]
 CASES += [("multinomial", "dense"), ("multinomial", "sparse")]
-NAMES = sorted(requests_of(make_problem("squared")))
 
 
 def flat(result):
@@ -261,8 +260,10 @@ def test_stacked_gram_matrices_are_single_ones(layout):
     problems = [
         replace(case.problem, facts=source.facts, column=column) for column in range(3)
     ]
-    anchors = rng.standard_normal((3, N_FEATURES + 1))
-    requests = [Gram(*pair) for pair in zip(problems, anchors, strict=True)]
+    requests = [
+        Gram(problem, level)
+        for problem, level in zip(problems, [5.0, 4.0, 0.0], strict=True)
+    ]
     counting = CountingSource(source)
     together = answer_all(counting, requests)
     assert counting.reads == [1]
@@ -271,7 +272,7 @@ def test_stacked_gram_matrices_are_single_ones(layout):
         # A source of one target alone says the same.
         own = ArraySource(source.X, target.copy(), source.weights)
         single = replace(case.problem, facts=own.facts)
-        [expected] = answer_all(own, [Gram(single, request.anchor)])
+        [expected] = answer_all(own, [Gram(single, request.level)])
         assert_same(answer, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -324,7 +325,7 @@ def test_fetched_rows_and_passes_are_answered_together():
     case = make_problem("squared")
     take = Take(case.problem, np.arange(5))
     evaluate = Evaluate(case.problem, case.zeros, moments="variance")
-    gram = Gram(case.problem, np.zeros(N_FEATURES + 1))
+    gram = Gram(case.problem, 0.0)
     source = CountingSource(case.source)
     answers = answer_all(source, [take, evaluate, take, gram, evaluate])
     assert source.reads == [2], "two stacked tasks"

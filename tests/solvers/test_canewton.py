@@ -198,7 +198,7 @@ def test_reduced_gradient_equals_the_full_one_at_the_anchor(loss, kind):
 
 
 def test_gradient_is_exact_even_where_no_measure_is_found(monkeypatch):
-    monkeypatch.setattr(_measures, "calibrate", lambda *args: None)
+    monkeypatch.setattr(_measures, "calibrate_rows", lambda *args: None)
     X, y = binary()
     case = make_problem(X, y, "logistic", l1=1e-3).standardised()
     supply = started_supply("calibrated", case)
