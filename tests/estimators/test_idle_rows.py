@@ -71,9 +71,9 @@ def test_codes_in_few_idle_rows_change_nothing(fill, model, solver, to_X):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("fill", [9.97e36, np.nan])
 def test_codes_in_many_idle_rows_change_nothing(fill, model, solver):
-    """Large data, which are not searched: samples, groups and sums must not see them."""
+    """Large data are not searched: samples, groups and sums must not see the codes."""
     X, y, weights = data_for(model, 150_000)
     model = clone(model).set_params(solver=solver)
     used = weights > 0
