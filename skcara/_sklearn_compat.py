@@ -15,7 +15,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
     HAS_CALLBACKS = False
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stand-in without callbacks."""
 
 
@@ -25,7 +25,8 @@ class CachedParamNamesMixin:
     @classmethod
     @cache
     def _get_param_names(cls):
-        return super()._get_param_names()
+        # The method of BaseEstimator, which comes after this mixin.
+        return super()._get_param_names()  # type: ignore[misc]
 
 
 def has_callbacks(estimator) -> bool:

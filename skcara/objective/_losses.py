@@ -41,6 +41,8 @@ class Loss(ABC):
     is_quadratic: bool = False
     #: Whether the loss of all rows together may have no minimiser.
     can_separate: bool = False
+    #: Loss of every row for predictions of zero, or None if it depends on the target.
+    value_at_zero: float | None = None
 
     @abstractmethod
     def value(self, target, prediction) -> np.ndarray:
@@ -154,6 +156,7 @@ class LogisticLoss(Loss):
 
     curvature_bound = np.full((1, 1), 0.25)
     can_separate = True
+    value_at_zero = float(np.log(2.0))
 
     def value(self, target, prediction):
         """Loss of each row, shape (n_rows,)."""
@@ -213,6 +216,7 @@ class MultinomialLoss(Loss):
 
     def __init__(self, n_classes: int):
         self.n_outputs = n_classes
+        self.value_at_zero = float(np.log(n_classes))
         # The covariance of a one-hot vector has eigenvalues of at most one half, and
         # zero in the direction of ones.
         self.curvature_bound = 0.5 * (np.eye(n_classes) - 1.0 / n_classes)

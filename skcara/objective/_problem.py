@@ -168,6 +168,13 @@ class Problem:
         return self.loss.can_separate and not is_penalised
 
     @property
+    def objective_at_zero(self) -> float | None:
+        """Objective of coefficients and intercepts of zero, if it is known."""
+        if self.loss.is_quadratic and self.included is None:
+            return 0.5 * self.target_moments.mean_square
+        return self.loss.value_at_zero
+
+    @property
     def target_moments(self) -> TargetMoments:
         """Moments of the target."""
         return self.facts.target_moments[self.column or 0]

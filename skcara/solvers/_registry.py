@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from skcara.data import Coordinates, Source
 from skcara.objective import Loss, Problem
+from skcara.solvers._ceiling import bounded_by_zero
 from skcara.solvers._driver import Solver
 from skcara.solvers._standardise import centred, standardised
 from skcara.solvers.descent import (
@@ -131,7 +132,8 @@ class SolverFactory:
         problem = problem.with_coordinates(self.coordinates)
         params = self.coordinates.from_user(coef, intercept)
         extra = {"n_jobs": self._source.n_jobs} if self._entry.needs_bound else {}
-        return self._entry.iterate(problem, params, self._options, rng, **extra)
+        solver = self._entry.iterate(problem, params, self._options, rng, **extra)
+        return bounded_by_zero(problem, solver)
 
     def _check_loss(self, loss: Loss):
         if self._entry.needs_bound and loss.curvature_bound is None:
