@@ -21,6 +21,7 @@ from skcara.data._source import (
     Source,
     TargetMoments,
     chunk_rows_for,
+    weighted_centre,
 )
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "scaled_rows",
     "squared",
     "transposed",
+    "weighted_centre",
     "with_entries",
 ]
