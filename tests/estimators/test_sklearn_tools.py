@@ -141,6 +141,7 @@ def test_history_tells_the_run(solver):
         "optimality",
         "support_size",
         "inner_steps",
+        "criterion",
     )
     assert_array_equal(history["round"], np.arange(len(history)))
     assert (np.diff(history["passes"]) > 0).all()
