@@ -181,6 +181,7 @@ class BlockDescent:
         curvature = None
         if secant is not None:
             curvature = secant_curvature(secant, self._metric)
+            secant = None if curvature is None else secant
         anchor = _Anchor(evaluation, secant, curvature)
         reductions = [(None, None)] * len(blocks)
         # Without a control only one step can be taken, and that is the full one.

@@ -26,6 +26,8 @@ from scipy.linalg import lapack
 from skcara.solvers._quadratic import QuadraticModel
 
 _EPS = np.finfo(np.float64).eps
+# Eigenvalues of a singular matrix come out as several times their order in roundings.
+_RANK_NOISE = 16
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,17 @@ class SquaredStatistics:
             return self.refine(penalty, start, gradient + l2 * start)
         if self.is_triangular and not l2.any():
             return self._least_squares()
-        rows, response = self._penalised_rows(l2), self.response
-        if l2.any():
-            response = np.concatenate([response, -np.sqrt(l2) * self.anchor])
+        if not l2.any():
+            return self.anchor + _scaled_lstsq(self.factor, self.response, self.scale)
+        matrix = self._penalised_matrix(l2)
+        if (2 * l2 >= np.diagonal(matrix))[l2 > 0].all():
+            # Penalties that dwarf the data make their matrix well-conditioned, and
+            # coefficients so small that no orthogonal factorisation would see them.
+            gradient = l2 * self.anchor - self.factor.T @ self.response
+            model = QuadraticModel(matrix, penalty.l1[:, 0], penalty.positive[:, 0])
+            return model.minimize(self.anchor, gradient)
+        response = np.concatenate([self.response, -np.sqrt(l2) * self.anchor])
+        rows = self._penalised_rows(l2)
         return self.anchor + _scaled_lstsq(rows, response, self.scale)
 
     def guess(self, penalty):
@@ -103,9 +113,14 @@ class SquaredStatistics:
             rows = self._penalised_rows(l2)
             dual = np.linalg.lstsq(rows.T, smooth_gradient, rcond=None)[0]
             return params - _scaled_lstsq(rows, dual, self.scale)
+        model = QuadraticModel(self._penalised_matrix(l2), l1, positive)
+        return model.minimize(params, smooth_gradient)
+
+    def _penalised_matrix(self, l2):
+        """Return the matrix of the normal equations."""
         matrix = self.factor.T @ self.factor
         matrix.flat[:: len(matrix) + 1] += l2
-        return QuadraticModel(matrix, l1, positive).minimize(params, smooth_gradient)
+        return matrix
 
     def _penalised_rows(self, l2):
         """Return the factor, and the L2 penalty as extra rows."""
@@ -153,7 +168,7 @@ def from_eigenvectors(anchor, factor, gram, cross, square, scale) -> SquaredStat
     """Statistics of rows whose product with the inverse ``factor`` has these sums."""
     eigenvalues, vectors = linalg.eigh(gram)
     # Dependent columns leave directions without any square; noise must not fill them.
-    keep = eigenvalues > len(eigenvalues) * _EPS * eigenvalues[-1]
+    keep = eigenvalues > _RANK_NOISE * len(eigenvalues) * _EPS * eigenvalues[-1]
     roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
     response = vectors @ cross / roots
     rest = square - response @ response
