@@ -4,6 +4,7 @@ from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._group_sums import group_sums
+from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
@@ -38,6 +39,7 @@ __all__ = [
     "csr_view",
     "gram",
     "group_sums",
+    "linear_predictions",
     "one_blas_thread",
     "predictions",
     "row_range",

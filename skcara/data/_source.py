@@ -81,6 +81,8 @@ class Facts:
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
         One for each target; empty if the targets are class codes.
+    dtype : dtype
+        Type in which the rows are stored.
     """
 
     n_rows: int
@@ -94,6 +96,7 @@ class Facts:
     reference_row: np.ndarray
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
+    dtype: np.dtype | type = np.float64
 
 
 class Source(Protocol):
@@ -173,6 +176,7 @@ class ArraySource:
             else weighted_centre(rows, weights),
             reference_target=target,
             target_moments=self._target_moments(float(total), target),
+            dtype=self.X.dtype,
         )
 
     @property

@@ -3,13 +3,14 @@
 import inspect
 import warnings
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import (
     CachedParamNamesMixin,
@@ -18,7 +19,7 @@ from skcara._sklearn_compat import (
     StrOptions,
 )
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
-from skcara.data import Source, one_blas_thread
+from skcara.data import Facts, Source, linear_predictions, one_blas_thread
 from skcara.estimators._validation import bad_values_explained
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
@@ -215,6 +216,32 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "coef_")
+
+    # ---- predictions -------------------------------------------------------------
+
+    def _predict_linear(self, X):
+        """Check ``X`` and return its linear predictions, without a copy of it."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype="numeric",
+            reset=False,
+            ensure_all_finite=False,
+        )
+        name = type(self).__name__
+        inspect_entries = partial(
+            assert_all_finite, estimator_name=name, input_name="X"
+        )
+        return linear_predictions(
+            X, self.coef_.T, self.intercept_, inspect=inspect_entries
+        )
+
+
+def coef_dtype(facts: Facts) -> type:
+    """Type of coefficients: that of float32 data, as in scikit-learn, else float64."""
+    return np.float32 if facts.dtype == np.float32 else np.float64
 
 
 @contextmanager

@@ -85,7 +85,9 @@ support_weights_ : ndarray or None
     Their weights, summing to the total sample weight: an estimator fitted on
     ``X[support_], y[support_]`` with these weights sees the scale of the full data.
 objective_ : float
-    Mean loss plus penalty on the full data at the returned coefficients.
+    Mean loss plus penalty on the full data at the returned coefficients. Those of
+    float32 data are rounded to float32 at the very end, as in scikit-learn; this and
+    all other certificates are about the coefficients before that rounding.
 optimality_ : float
     Largest distance of the gradient of `objective_` to what is optimal, on the full
     data, intercept included.

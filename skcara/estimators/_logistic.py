@@ -3,12 +3,13 @@
 from numbers import Real
 
 import numpy as np
+from scipy.special import expit, log_expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import ArraySource, Coordinates
-from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
+from skcara.estimators._base import BaseCaLinearModel, all_or_nothing, coef_dtype
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._progress import FitObserver
@@ -18,6 +19,9 @@ from skcara.estimators._validation import (
     encode_labels,
 )
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
+
+# Rows of scores that are turned into probabilities at a time.
+_PART_ROWS = 4096
 
 
 @fill_docstring
@@ -186,9 +190,10 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
     def _fit_source(self, source, classes, fit_data):
         problem = self._make_problem(source, len(classes))
         start = self._starting_point(problem, classes)
+        dtype = coef_dtype(source.facts)
 
         def attributes(points):
-            return {"classes_": classes, **self._linear_attributes(*points[0])}
+            return {"classes_": classes, **self._linear_attributes(*points[0], dtype)}
 
         with FitObserver(self, **fit_data, n_problems=1) as observer:
             points, [result] = self._solve(
@@ -226,14 +231,17 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             and self.coef_.shape == (n_outputs, n_features)
             and np.array_equal(self.classes_, classes)
         ):
-            return self.coef_.T.astype(np.float64), self.intercept_.copy()
+            return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
         return np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
 
-    def _linear_attributes(self, coef, intercept):
+    def _linear_attributes(self, coef, intercept, dtype):
         if len(intercept) > 1:
             # The loss does not see a constant added to all classes.
             intercept = intercept - intercept.mean()
-        return {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept}
+        return {
+            "coef_": np.ascontiguousarray(coef.T, dtype=dtype),
+            "intercept_": intercept.astype(dtype, copy=False),
+        }
 
     # ---- prediction --------------------------------------------------------------
 
@@ -249,9 +257,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log-odds of ``classes_[1]`` for two classes, else one score per class.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        scores = X @ self.coef_.T + self.intercept_
+        scores = self._predict_linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X):
@@ -266,7 +272,8 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         y_pred : ndarray of shape (n_samples,)
         """
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        is_binary = scores.ndim == 1
+        codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
 
     def predict_log_proba(self, X):
@@ -282,9 +289,11 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+            return _of_both_classes(log_expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
+        return scores
 
     def predict_proba(self, X):
         """Class probabilities.
@@ -298,4 +307,26 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return np.exp(self.predict_log_proba(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return _of_both_classes(expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            part /= part.sum(axis=1, keepdims=True)
+        return scores
+
+
+def _of_both_classes(function, scores):
+    """Values at minus the scores and at the scores, which are overwritten."""
+    values = np.empty((len(scores), 2), scores.dtype)
+    function(scores, out=values[:, 1])
+    np.negative(scores, out=scores)
+    function(scores, out=values[:, 0])
+    return values
+
+
+def _parts(scores):
+    """Parts of the rows that stay in the cache from one operation to the next."""
+    for start in range(0, len(scores), _PART_ROWS):
+        yield scores[start : start + _PART_ROWS]

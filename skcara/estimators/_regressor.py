@@ -4,11 +4,10 @@ from abc import abstractmethod
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
 from skcara.data import ArraySource, Coordinates
-from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
+from skcara.estimators._base import BaseCaLinearModel, all_or_nothing, coef_dtype
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
 from skcara.objective import Problem, SquaredLoss
@@ -65,9 +64,10 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
             for column in range(n_targets)
         ]
         starts = self._starting_points(source.facts.n_features, n_targets)
+        dtype = coef_dtype(source.facts)
 
         def attributes(points):
-            return self._linear_attributes(points, target_shape)
+            return self._linear_attributes(points, target_shape, dtype)
 
         with FitObserver(self, **fit_data, n_problems=n_targets) as observer:
             points, results = self._solve(
@@ -112,11 +112,11 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
                 ]
         return [(np.zeros((n_features, 1)), np.zeros(1))] * n_targets
 
-    def _linear_attributes(self, points, target_shape):
-        coef = np.array([coef[:, 0] for coef, _ in points])
-        intercept = np.array([intercept[0] for _, intercept in points])
+    def _linear_attributes(self, points, target_shape, dtype):
+        coef = np.array([coef[:, 0] for coef, _ in points], dtype)
+        intercept = np.array([intercept[0] for _, intercept in points], dtype)
         if not target_shape:
-            return {"coef_": coef[0], "intercept_": float(intercept[0])}
+            return {"coef_": coef[0], "intercept_": intercept[0]}
         if self._squeezes_target and len(points) == 1:
             coef = coef[0]
         return {"coef_": coef, "intercept_": intercept if self.fit_intercept else 0.0}
@@ -136,6 +136,4 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         -------
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_
+        return self._predict_linear(X)
