@@ -23,6 +23,7 @@ from skcara.data._source import (
     TargetMoments,
     chunk_rows_for,
 )
+from skcara.data._sparse_gram import SparseGram
 
 __all__ = [
     "ArraySource",
@@ -31,6 +32,7 @@ __all__ = [
     "Facts",
     "PriorityRows",
     "Source",
+    "SparseGram",
     "SumTask",
     "TargetMoments",
     "Task",
