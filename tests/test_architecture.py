@@ -15,7 +15,8 @@ RECOMBINATION_MODULES = [path for path in MODULES if "recombination" in path.par
 # from its own package.
 LAYERS = [
     {"estimators", "plotting"},
-    {"solvers"},
+    {"solvers", "io"},
+    {"passes"},
     {"blocks", "recombination", "objective"},
     {"data"},
 ]

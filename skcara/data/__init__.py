@@ -22,6 +22,7 @@ from skcara.data._source import (
     Source,
     TargetMoments,
     chunk_rows_for,
+    weighted_centre,
 )
 from skcara.data._sparse_gram import SparseGram
 
@@ -49,5 +50,6 @@ __all__ = [
     "scaled_rows",
     "squared",
     "transposed",
+    "weighted_centre",
     "with_entries",
 ]

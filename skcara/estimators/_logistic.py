@@ -1,6 +1,7 @@
 """CaLogisticRegression: drop-in for scikit-learn's LogisticRegression."""
 
 from numbers import Real
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -100,6 +101,19 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
     0.99
     """
 
+    classes_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: np.ndarray
+    strategy_: str
+    n_passes_: float
+    n_recombinations_: int
+    n_calibrations_: int
+    support_: np.ndarray | None
+    support_weights_: np.ndarray | None
+    objective_: float
+    optimality_: float
+    history_: np.ndarray
+
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **BaseCaLinearModel._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="right")],
@@ -157,7 +171,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
@@ -245,7 +259,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
 
     # ---- prediction --------------------------------------------------------------
 
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Linear predictions.
 
         Parameters
@@ -260,7 +274,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores = self._predict_linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predict class labels.
 
         Parameters
@@ -276,7 +290,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Logarithm of the class probabilities, without underflow.
 
         Parameters
@@ -295,7 +309,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
         return scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
         Parameters

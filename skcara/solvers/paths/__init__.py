@@ -1,0 +1,1 @@
+"""Paths of penalties from second moments."""
