@@ -4,22 +4,23 @@ Rows of the same number of entries, as an encoder of categories makes them, form
 rectangle of column numbers. Its pairs of columns :math:`(a, b)` are counted as numbers
 :math:`a\, n + b`, a few times faster than by a product of sparse matrices. A count
 writes a whole matrix, which is large against the pairs of a chunk when there are many
-columns: the pairs are therefore collected until they are worth it.
+columns: the pairs are therefore collected until they are worth it. Rows of different
+lengths form several rectangles.
 """
 
 import numpy as np
 
 from skcara.data._rows import row_range
 
-# A sparse product of two rows costs so much more per entry than a dense one that it
-# pays only for rows with a smaller share of entries than this; counting costs less.
-_PRODUCT_SHARE, _COUNTED_SHARE = 0.06, 0.15
+# A pair costs so much more than a term of a dense product that counting pays only for
+# rows with a smaller share of entries than this.
+_COUNTED_SHARE = 0.15
 # Entries of dense rows that are made at a time: they stay in the cache. A product of
 # fewer rows than these would not be worth a call.
 _DENSE_ENTRIES, _MIN_DENSE_ROWS = 2**16, 128
-# Pairs that are counted at a time: as many as the matrix has entries, but not so many
-# that their own memory matters.
-_MIN_PAIRS, _MAX_PAIRS = 2**18, 2**21
+# Pairs that are counted at a time: half as many as the matrix has entries, so that they
+# need less memory than it, within what is worth a call and what fits in any memory.
+_MIN_PAIRS, _MAX_PAIRS = 2**18, 2**23
 
 
 class SparseGram:
@@ -36,26 +37,23 @@ class SparseGram:
     """
 
     def __init__(self, rows):
-        n_columns = rows.shape[1]
+        n_rows, n_columns = rows.shape
         # The sum is this matrix plus its transpose, plus the squares.
         self._half: np.ndarray | None = None
         self._squares = np.zeros(n_columns)
         self.depth = 0
         self._pending: list = []
         self._n_pending = 0
-        self._most_pairs = min(max(n_columns**2, _MIN_PAIRS), _MAX_PAIRS)
-        length = _common_length(rows)
-        if length is None or length > _COUNTED_SHARE * n_columns:
-            self._add(0.5 * _product(rows), rows.shape[0])
+        self._most_pairs = min(max(n_columns**2 // 2, _MIN_PAIRS), _MAX_PAIRS)
+        lengths = np.diff(rows.indptr)
+        if np.square(lengths).sum() > n_rows * (_COUNTED_SHARE * n_columns) ** 2:
+            self._add(0.5 * _dense_product(rows), n_rows)
             return
-        pairs_per_row = max(length * (length - 1) // 2, 1)
-        step = max(self._most_pairs // pairs_per_row, 1)
-        for start in range(0, rows.shape[0], step):
-            part = row_range(rows, start, min(start + step, rows.shape[0]))
-            self._squares += np.bincount(
-                part.indices, np.square(part.data), minlength=n_columns
-            )
-            self._append(*_numbered_pairs(part, length), part.shape[0])
+        squares = np.square(rows.data)
+        self._squares += np.bincount(rows.indices, squares, minlength=n_columns)
+        for columns, values in _rectangles(rows, lengths, self._most_pairs):
+            pairs = _numbered_pairs(columns, values, n_columns)
+            self._append(*pairs, len(columns))
 
     def __iadd__(self, other: "SparseGram"):
         for pending in other._pending:
@@ -68,7 +66,9 @@ class SparseGram:
     def toarray(self):
         """Return the sum as a dense matrix."""
         self._count()
-        # The two halves, and the squares.
+        if self._half is None:
+            return np.diag(self._squares)
+        # The two halves, and the squares, each of which was added up by itself.
         self.depth += 2
         matrix = self._half + self._half.T
         matrix.flat[:: len(matrix) + 1] += self._squares
@@ -103,14 +103,23 @@ class SparseGram:
             self.depth = max(self.depth, depth) + 1
 
 
-def _common_length(rows):
-    """Number of entries of every row, or None if they differ."""
-    lengths = np.diff(rows.indptr)
-    is_common = len(lengths) and (lengths == lengths[0]).all()
-    return int(lengths[0]) if is_common else None
+def _rectangles(rows, lengths, most_pairs):
+    """Yield columns and values of rows of the same length, (n_rows, length) each."""
+    distinct = np.unique(lengths)
+    for length in distinct[distinct > 1]:
+        if len(distinct) == 1:
+            columns = rows.indices.reshape(-1, length)
+            values = rows.data.reshape(-1, length)
+        else:
+            firsts = rows.indptr[:-1][lengths == length]
+            positions = firsts[:, None] + np.arange(length)
+            columns, values = rows.indices[positions], rows.data[positions]
+        step = max(2 * most_pairs // (length * (length - 1)), 1)
+        for start in range(0, len(columns), step):
+            yield columns[start : start + step], values[start : start + step]
 
 
-def _numbered_pairs(rows, length):
+def _numbered_pairs(columns, values, n_columns):
     """Pairs of entries of each row: numbers of their columns, and their products.
 
     Returns
@@ -121,14 +130,14 @@ def _numbered_pairs(rows, length):
     products : ndarray or None
         None means that all are one.
     """
-    n_rows, n_columns = rows.shape
-    columns = np.ascontiguousarray(rows.indices.reshape(n_rows, length).T, np.int32)
+    n_rows, length = columns.shape
+    columns = np.ascontiguousarray(columns.T, dtype=np.int32)
     bases = columns * np.int32(n_columns)
     n_pairs = length * (length - 1) // 2
     numbers = np.empty((n_pairs, n_rows), np.int32)
     products = None
-    if not (rows.data == 1.0).all():
-        values = np.ascontiguousarray(rows.data.reshape(n_rows, length).T)
+    if not (values == 1.0).all():
+        values = np.ascontiguousarray(values.T)
         products = np.empty((n_pairs, n_rows))
     first = 0
     for entry in range(length - 1):
@@ -152,11 +161,9 @@ def _joined(products, sizes):
     )
 
 
-def _product(rows):
-    """Gram matrix of any CSR rows by products of matrices."""
+def _dense_product(rows):
+    """Gram matrix of rows that are dense enough to be written out."""
     n_rows, n_columns = rows.shape
-    if rows.nnz < _PRODUCT_SHARE * n_rows * n_columns:
-        return (rows.T @ rows).toarray()
     total = np.zeros((n_columns, n_columns))
     step = max(_DENSE_ENTRIES // n_columns, _MIN_DENSE_ROWS)
     for start in range(0, n_rows, step):

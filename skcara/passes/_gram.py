@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import SparseGram, SumTask, scaled_rows
+from skcara.data import SparseGram, SumTask, predictions, scaled_rows
 from skcara.objective import Problem
 
 # The correction for the shift loses the square of this factor in accuracy.
@@ -195,6 +195,32 @@ class PreconditionedGram(SumTask):
             self.factor, (rows * roots[:, None]).T, trans="T", check_finite=False
         )
         return [rows @ rows.T, rows @ residual, residual @ residual]
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionSquare(SumTask):
+    """Mean square of the rows' products with one direction.
+
+    Attributes
+    ----------
+    problem : Problem
+    direction : ndarray of shape (n_params,)
+    """
+
+    problem: Problem
+    direction: np.ndarray
+
+    def visit(self, chunk):
+        """Sum of the squares of a chunk."""
+        coordinates = self.problem.coordinates
+        coef, intercept = coordinates.effective_params(self.direction[:, None])
+        products = predictions(coordinates.rows(chunk.rows), coef)[:, 0] + intercept
+        weights = self.problem.weights_of(chunk)
+        return [products @ (products if weights is None else products * weights)]
+
+    def finish(self, total):
+        """Return the mean."""
+        return total[0] / self.problem.total_weight
 
 
 def _centre(shift, matrix, sums, masses, weight):

@@ -46,6 +46,7 @@ def test_parts_of_every_kind_are_added():
     parts = [
         encoded(50, 60, 4),
         encoded(70, 60, 3, values="any"),
+        sparse.csr_array((5, 60)),
         sparse.random_array((80, 60), density=0.03, rng=0, format="csr"),
         sparse.random_array((40, 60), density=0.5, rng=1, format="csr"),
     ]
@@ -56,6 +57,11 @@ def test_parts_of_every_kind_are_added():
             total += SparseGram(part)
         assert_allclose(total.toarray(), expected, atol=1e-12)
         assert total.depth >= max(part.shape[0] for part in parts)
+
+
+def test_no_rows_and_no_columns():
+    assert_array_equal(gram(sparse.csr_array((0, 3))), np.zeros((3, 3)))
+    assert gram(sparse.csr_array((3, 0))).shape == (0, 0)
 
 
 def test_counts_are_exact():
