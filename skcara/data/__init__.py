@@ -4,6 +4,7 @@ from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._group_sums import group_sums
+from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
@@ -23,6 +24,7 @@ from skcara.data._source import (
     chunk_rows_for,
     weighted_centre,
 )
+from skcara.data._sparse_gram import SparseGram
 
 __all__ = [
     "ArraySource",
@@ -31,6 +33,7 @@ __all__ = [
     "Facts",
     "PriorityRows",
     "Source",
+    "SparseGram",
     "SumTask",
     "TargetMoments",
     "Task",
@@ -39,6 +42,7 @@ __all__ = [
     "csr_view",
     "gram",
     "group_sums",
+    "linear_predictions",
     "one_blas_thread",
     "predictions",
     "row_range",

@@ -5,7 +5,6 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
 from skcara.data import ArraySource, Coordinates
@@ -150,6 +149,4 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         -------
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_
+        return self._predict_linear(X)

@@ -15,7 +15,7 @@ from skcara.passes._columns import (
     pair_numbers,
 )
 from skcara.passes._evaluate import Evaluate, evaluate_first
-from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
@@ -31,6 +31,7 @@ __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
