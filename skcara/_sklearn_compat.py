@@ -7,6 +7,8 @@ from functools import cache
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import _raise_for_params as raise_for_params
+from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -43,4 +45,6 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "has_callbacks",
+    "raise_for_params",
+    "routing_enabled",
 ]

@@ -1,5 +1,6 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
+from skcara.data._atoms import FoldBatch, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
@@ -28,6 +29,7 @@ __all__ = [
     "Chunk",
     "Coordinates",
     "Facts",
+    "FoldBatch",
     "PriorityRows",
     "Source",
     "SumTask",
@@ -36,8 +38,10 @@ __all__ = [
     "append_ones",
     "chunk_rows_for",
     "csr_view",
+    "fold_batches",
     "gram",
     "group_sums",
+    "most_atoms",
     "one_blas_thread",
     "predictions",
     "row_range",
