@@ -14,7 +14,7 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
-from skcara.passes._evaluate import Evaluate
+from skcara.passes._evaluate import Evaluate, evaluate_first
 from skcara.passes._gram import Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
@@ -43,6 +43,7 @@ __all__ = [
     "TakeBlock",
     "TakenRows",
     "column_pairs",
+    "evaluate_first",
     "pair_numbers",
     "row_weights",
 ]
