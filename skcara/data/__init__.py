@@ -1,6 +1,6 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
-from skcara.data._atoms import FoldBatch, fold_batches, most_atoms
+from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
@@ -32,6 +32,7 @@ __all__ = [
     "FoldBatch",
     "PriorityRows",
     "Source",
+    "StackedLabels",
     "SumTask",
     "TargetMoments",
     "Task",
