@@ -2,13 +2,19 @@
 
 Three scikit-learn estimators, :class:`CaLeastSquares`, :class:`CaLasso` and
 :class:`CaLogisticRegression`, and the reduction of measures on its own,
-:func:`recombine` and :func:`merge`. :class:`ConvergenceDisplay` and
-:class:`MeasureDisplay` draw fits and need matplotlib.
+:func:`recombine` and :func:`merge`. :class:`ConvergenceDisplay`,
+:class:`MeasureDisplay`, :class:`PathDisplay` and :class:`ValidationDisplay` draw fits
+and searches; they need matplotlib.
 """
 
 from skcara._version import __version__
 from skcara.estimators import CaLasso, CaLeastSquares, CaLogisticRegression
-from skcara.plotting import ConvergenceDisplay, MeasureDisplay
+from skcara.plotting import (
+    ConvergenceDisplay,
+    MeasureDisplay,
+    PathDisplay,
+    ValidationDisplay,
+)
 from skcara.recombination import RecombinationError, merge, recombine
 
 __all__ = [
@@ -17,7 +23,9 @@ __all__ = [
     "CaLogisticRegression",
     "ConvergenceDisplay",
     "MeasureDisplay",
+    "PathDisplay",
     "RecombinationError",
+    "ValidationDisplay",
     "__version__",
     "merge",
     "recombine",

@@ -57,10 +57,10 @@ def _solver_defaults(estimator_class) -> dict:
 class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; not for direct use."""
 
-    _doc_link_module = "skcara"
-    _doc_link_template = (
-        "https://skcara.readthedocs.io/en/latest/generated/skcara.{estimator_name}.html"
-    )
+    coef_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    solver_: str
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         "solver": [StrOptions({"auto", *SOLVERS})],
