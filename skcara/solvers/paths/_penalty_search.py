@@ -29,7 +29,7 @@ from skcara.solvers.paths._search import (
     iterate_folds,
 )
 
-# Rows from which the shift is estimated: a shift within a deviation of the mean will do.
+# Rows from which the shift is estimated; a deviation more or less does not matter.
 _SHIFT_ROWS = 255
 # Bound on the relative error of a score above which the rows are read once more.
 _MAX_SCORE_ERROR = 1e-7
@@ -179,7 +179,7 @@ class Choice(NamedTuple):
     fit: FullPath
 
 
-def first_task(source: Source, batches: list[FoldBatch] | None) -> AtomSums:
+def first_task(source: Source, batches: list[FoldBatch] | None = None) -> AtomSums:
     """What the first read sums; without folds, over all rows."""
     n_rows = source.facts.n_rows
     sampled = np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))

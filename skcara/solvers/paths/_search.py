@@ -82,7 +82,11 @@ class TrainingProblem:
         """Intercepts for coefficients in the units of the user, shape (n_points,)."""
         if not (settings.fit_intercept or settings.standardize):
             return np.zeros(coefs.shape[1])
-        n_features, origin, point = settings.n_features, settings.origin, self.centre.point
+        n_features, origin, point = (
+            settings.n_features,
+            settings.origin,
+            self.centre.point,
+        )
         column, basis = n_features + settings.target, settings.basis
         image = coefs if basis is None else basis.factor @ coefs
         level = origin[column] + point[column]
