@@ -30,8 +30,8 @@ import numpy as np
 
 # A feature joins if at least this share of its square is not explained by active ones.
 _MIN_INDEPENDENT = 1e-12
-# Error of the linear systems, relative to their right sides, above which they are
-# refined: rounding adds up slowly from piece to piece.
+# Error of the linear systems, relative to the largest entry of their right sides, above
+# which they are refined: rounding adds up slowly from piece to piece.
 _MAX_ERROR = 1e-13
 # Directions that are added to the inverse at once.
 _MAX_PENDING = 32
@@ -58,20 +58,32 @@ def lasso_homotopy(gram, cross, alphas, positive=False):
     coefs : ndarray of shape (n_features, n_alphas)
         NaN from the penalty on at which the chain broke.
     """
-    coefs = np.full((len(cross), len(alphas)), np.nan)
     chain = _Chain(gram, cross, positive)
     first = int(np.searchsorted(-alphas, -chain.alpha, side="right"))
-    coefs[:, :first] = 0.0
-    for _ in range(_MAX_STEPS * len(cross) + 1):
-        if first == len(alphas):
-            break
-        following = chain.find_next(alphas[-1])
-        last = int(np.searchsorted(-alphas, -following, side="right"))
-        if last > first:
-            coefs[:, first:last] = chain.solution(alphas[first:last])
-            first = last
-        if following <= alphas[-1] or not chain.advance():
-            break
+    pieces = [(first, np.zeros((3, len(cross))))]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_MAX_STEPS * len(cross) + 1):
+            if first == len(alphas):
+                break
+            following = chain.find_next(alphas[-1])
+            last = int(np.searchsorted(-alphas, -following, side="right"))
+            if last > first:
+                pieces.append((last - first, chain.piece()))
+                first = last
+            if following <= alphas[-1] or not chain.advance():
+                break
+    pieces.append((len(alphas) - first, np.full((3, len(cross)), np.nan)))
+    return _evaluate(pieces, alphas)
+
+
+def _evaluate(pieces, alphas):
+    """Coefficients on pieces of the path, given with the number of their penalties."""
+    lengths, lines = zip(*pieces, strict=True)
+    lines = np.stack(lines, axis=-1)
+    level, slope, signs = np.repeat(lines, lengths, axis=-1)
+    coefs = level - slope * alphas
+    # The end of a piece is where a coefficient is zero, not rounding.
+    coefs[coefs * signs <= 0] = 0.0
     return coefs
 
 
@@ -105,20 +117,18 @@ class _Chain:
         reach = np.where(self._is_free, reach, 0.0)
         #: Where this piece begins.
         self.alpha = float(max(reach.max(initial=0.0), 0.0))
+        self._max_errors = _MAX_ERROR * np.array([self.alpha, 1.0])
 
     @property
     def _active(self):
         return self._order[: self._n_active]
 
-    def solution(self, alphas):
-        """Solutions on this piece, shape (n_features, n_alphas)."""
-        level, slope = self._lines[:, : self._n_active, None]
-        signs = self._sides[1, : self._n_active, None]
-        active_coefs = level - slope * alphas
-        coefs = np.zeros((len(self._cross), len(alphas)))
-        # The end of a piece is where a coefficient is zero, not rounding.
-        coefs[self._active] = np.where(active_coefs * signs > 0, active_coefs, 0.0)
-        return coefs
+    def piece(self):
+        """Level, slope and signs of all coefficients, shape (3, n_features)."""
+        lines = np.zeros((3, len(self._cross)))
+        lines[:2, self._active] = self._lines[:, : self._n_active]
+        lines[2, self._active] = self._sides[1, : self._n_active]
+        return lines
 
     # ---- the end of a piece ------------------------------------------------------
 
@@ -126,18 +136,17 @@ class _Chain:
         """Penalty at which this piece ends, at least ``lowest`` or zero."""
         level, ascent = self._cross - self._images[0], self._images[1]
         following, event = max(lowest, 0.0), None
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ends = self._joins(level, ascent)
-            join = int(ends.argmax())
-            if ends[join] > following:
-                following = min(ends[join], self.alpha)
-                event = (self._join, join, 1.0 if level[join] > 0 else -1.0)
-            if self._n_active:
-                ends = self._leaves()
-                place = int(ends.argmax())
-                if ends[place] >= following and ends[place] > 0:
-                    following = min(ends[place], self.alpha)
-                    event = (self._leave, place)
+        ends = self._joins(level, ascent)
+        join = int(ends.argmax())
+        if ends[join] > following:
+            following = min(ends[join], self.alpha)
+            event = (self._join, join, 1.0 if level[join] > 0 else -1.0)
+        if self._n_active:
+            ends = self._leaves()
+            place = int(ends.argmax())
+            if ends[place] >= following and ends[place] > 0:
+                following = min(ends[place], self.alpha)
+                event = (self._leave, place)
         self.alpha, self._event = following, event
         return following
 
@@ -163,13 +172,13 @@ class _Chain:
     # ---- from piece to piece -----------------------------------------------------
 
     def advance(self) -> bool:
-        """Go to the next piece; False if the chain ends or breaks here."""
+        """Go to the next piece; False if there is none."""
         if self._event is None:
             return False
         change, *arguments = self._event
         change(*arguments)
         self._refine()
-        return bool(np.isfinite(self._lines[:, : self._n_active]).all())
+        return True
 
     def _join(self, feature, sign):
         """Append a feature to the active ones, unless it depends on them."""
@@ -212,8 +221,7 @@ class _Chain:
         """Solve both systems ``G_AA line_A = side_A`` for the error they have left."""
         sides = self._sides[:, : self._n_active]
         errors = sides - self._images.take(self._active, axis=1)
-        limits = _MAX_ERROR * np.abs(sides).max(axis=1, initial=0.0)
-        if (np.abs(errors).max(axis=1, initial=0.0) > limits).any():
+        if (np.abs(errors).max(axis=1, initial=0.0) > self._max_errors).any():
             lines = self._lines[:, : self._n_active]
             lines += np.array([self._inverse.times(error) for error in errors])
             np.dot(lines, self._rows[: self._n_active], out=self._images)
