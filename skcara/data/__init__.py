@@ -1,5 +1,6 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
+from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
@@ -31,18 +32,22 @@ __all__ = [
     "Chunk",
     "Coordinates",
     "Facts",
+    "FoldBatch",
     "PriorityRows",
     "Source",
     "SparseGram",
+    "StackedLabels",
     "SumTask",
     "TargetMoments",
     "Task",
     "append_ones",
     "chunk_rows_for",
     "csr_view",
+    "fold_batches",
     "gram",
     "group_sums",
     "linear_predictions",
+    "most_atoms",
     "one_blas_thread",
     "predictions",
     "row_range",

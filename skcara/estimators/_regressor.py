@@ -15,7 +15,24 @@ from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
 
 
-class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
+class LinearRegressorMixin(RegressorMixin):
+    """Predictions of a linear model."""
+
+    def predict(self, X) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._predict_linear(X)
+
+
+class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
     """Squared loss with a separable penalty, one problem per target."""
 
     # With several targets, what describes a run is a list over the targets.
@@ -137,16 +154,3 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
     def _more_attributes(self, results) -> dict:
         """Fitted attributes of one estimator only, a list over targets each."""
         return {}
-
-    def predict(self, X) -> np.ndarray:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        return self._predict_linear(X)
