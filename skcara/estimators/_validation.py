@@ -8,6 +8,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
+from skcara.io._predictions import is_lazy
+
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
 # Up to this many entries X is searched for NaN and infinity before the fit. A larger
@@ -37,13 +39,14 @@ def bad_values_explained(X, estimator):
     """Turn a failure caused by NaN or infinity in ``X`` into an error that says so.
 
     An objective that is not finite is an error in itself, so that warnings on the way
-    to it would only be noise.
+    to it would only be noise. What is not in memory was searched before the first pass.
     """
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             yield
     except (ArithmeticError, ValueError, np.linalg.LinAlgError):
-        _assert_finite(X, estimator)
+        if not is_lazy(X):
+            _assert_finite(X, estimator)
         raise
 
 
