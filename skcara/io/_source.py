@@ -174,6 +174,7 @@ class DataSource:
             if layout.is_sparse
             else weighted_centre(glanced.rows, shares),
             reference_target=weighted_centre(glanced.target, shares),
+            n_drawable=len(pool.indices),
         )
 
 
