@@ -81,6 +81,8 @@ class Facts:
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
         One for each target; empty if the targets are class codes.
+    n_drawable : int or None
+        Most rows that can be drawn; None for all of them.
     """
 
     n_rows: int
@@ -94,6 +96,7 @@ class Facts:
     reference_row: np.ndarray
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
+    n_drawable: int | None = None
 
 
 class Source(Protocol):

@@ -13,12 +13,14 @@ from skcara.data import ArraySource, Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._docstrings import fill_docstring
+from skcara.estimators._inputs import MANY_READS, opened, or_lazily
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
     check_sample_weight,
     check_training_data,
     encode_labels,
 )
+from skcara.io._predictions import is_lazy
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
 
 # Rows of scores that are turned into probabilities at a time.
@@ -171,16 +173,19 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None) -> Self:
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,)
-            Class labels: numbers, strings or booleans.
+            Class labels: numbers, strings or booleans; None for a source, which has
+            its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the losses.
 
@@ -191,6 +196,13 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         self._check_solver_parameters()
         with all_or_nothing(self, X):
+            if is_lazy(X):
+                reads = MANY_READS
+                with opened(self, X, y, sample_weight, expected_reads=reads) as data:
+                    fit_data = {"X": data, "y": None, "sample_weight": None}
+                    classes, source = data.for_classification(self.class_weight)
+                    self._fit_source(source, classes, fit_data)
+                return self
             fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
             X, y = check_training_data(self, X, y)
             classes, codes = encode_labels(column_or_1d(y, warn=True))
@@ -258,6 +270,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
 
     # ---- prediction --------------------------------------------------------------
 
+    @or_lazily
     def decision_function(self, X) -> np.ndarray:
         """Linear predictions.
 
@@ -273,6 +286,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores = self._predict_linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @or_lazily
     def predict(self, X) -> np.ndarray:
         """Predict class labels.
 
@@ -289,6 +303,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
 
+    @or_lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithm of the class probabilities, without underflow.
 
@@ -308,6 +323,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
         return scores
 
+    @or_lazily
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 

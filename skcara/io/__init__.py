@@ -7,5 +7,6 @@
 from skcara.io._chunks import from_chunks
 from skcara.io._dask import from_dask
 from skcara.io._parquet import from_parquet
+from skcara.io._source import DataSource
 
-__all__ = ["from_chunks", "from_dask", "from_parquet"]
+__all__ = ["DataSource", "from_chunks", "from_dask", "from_parquet"]

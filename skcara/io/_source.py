@@ -92,6 +92,12 @@ class DataSource:
         """Names of the columns, if they have any."""
         return self._reader.layout().names
 
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """Shape of the target of a row: empty for a single number."""
+        n_targets = self._reader.layout().n_targets
+        return () if n_targets is None else (n_targets,)
+
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows in order, a chunk at a time."""
         return self._reader.chunks()
@@ -168,6 +174,7 @@ class DataSource:
             if layout.is_sparse
             else weighted_centre(glanced.rows, shares),
             reference_target=weighted_centre(glanced.target, shares),
+            n_drawable=len(pool.indices),
         )
 
 

@@ -24,7 +24,6 @@ from skcara.passes._single_rows import (
     Take,
     TakeBlock,
     TakenRows,
-    row_weights,
 )
 
 __all__ = [
@@ -46,5 +45,4 @@ __all__ = [
     "column_pairs",
     "evaluate_first",
     "pair_numbers",
-    "row_weights",
 ]

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.objective import Evaluation
-from skcara.passes import evaluate_first, row_weights
+from skcara.passes import evaluate_first
 from skcara.recombination import RecombinationError
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers.descent._block_steps import make_steps
@@ -147,10 +147,7 @@ class BlockDescent:
         )
         self.curvature = self._make_curvature(self.problem)
         if self.group_rows is not None:
-            weights = yield from row_weights(self.problem)
-            self.reducer = BlockReducer(
-                self.problem, self._method, self.curvature, weights
-            )
+            self.reducer = BlockReducer(self.problem, self._method, self.curvature)
         return evaluation
 
     def move_blocks(self, evaluation, blocks, *, secant, seeds, reduce):
