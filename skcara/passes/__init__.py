@@ -14,6 +14,7 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
+from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate
 from skcara.passes._gram import Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
@@ -31,9 +32,11 @@ __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "CurvatureSums",
     "Draw",
     "DrawInfluential",
     "Evaluate",
+    "EvaluateCurvature",
     "Gram",
     "GramSums",
     "GroupProducts",

@@ -50,7 +50,7 @@ class Reduction:
     is_recombined: bool = False
 
 
-def _reduced_problem(problem: Problem, indices, weights):
+def reduced_problem(problem: Problem, indices, weights):
     """Take rows and give them weights (those of the data by default)."""
     taken = yield Take(problem, indices)
     if weights is None and not taken.shares.all():
@@ -79,7 +79,7 @@ class AllRows:
     def start(self, params):
         """Minimise on every sixth row, from zeros; the rounds use all of them."""
         everything = np.arange(self._full.n_rows)
-        self._problem = yield from _reduced_problem(self._full, everything, None)
+        self._problem = yield from reduced_problem(self._full, everything, None)
         if params.any():
             return Start(params)
         return run_pilot(self._problem, self._full, params, finest=1)
@@ -119,7 +119,7 @@ class CalibratedSample:
             request = DrawInfluential(full, *self._influence, size, seed)
         self._indices, weights = yield request
         weights = weights / weights.sum()
-        self._sample = yield from _reduced_problem(full, self._indices, weights)
+        self._sample = yield from reduced_problem(full, self._indices, weights)
 
     @property
     def _is_calibration_cheap(self):
@@ -208,7 +208,7 @@ class RecombinedGroups:
             )
         except RecombinationError:
             return None
-        problem = yield from _reduced_problem(self._full, indices, weights)
+        problem = yield from reduced_problem(self._full, indices, weights)
         return Reduction(problem, Measure(indices, weights), is_recombined=True)
 
     def enlarge(self):
