@@ -14,6 +14,7 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
+from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate, evaluate_first
 from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
@@ -30,10 +31,12 @@ __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "CurvatureSums",
     "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
+    "EvaluateCurvature",
     "Gram",
     "GramSums",
     "GroupProducts",
