@@ -8,6 +8,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
+from skcara.io._predictions import is_lazy
+
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
 # Up to this many entries X is searched for NaN and infinity before the fit. A larger
@@ -39,14 +41,15 @@ def bad_values_explained(X, estimator):
     """Turn a failure caused by NaN, infinity or overflow in ``X`` into a clear error.
 
     An objective that is not finite is an error in itself, so that warnings on the way
-    to it would only be noise.
+    to it would only be noise. What is not in memory was searched before the first pass.
     """
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             yield
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-        _assert_finite(X, estimator)
-        _assert_moderate(X, estimator)
+        if not is_lazy(X):
+            _assert_finite(X, estimator)
+            _assert_moderate(X, estimator)
         if isinstance(error, FloatingPointError):
             raise ValueError(str(error)) from error
         raise

@@ -228,7 +228,10 @@ class _Residual:
         covariance[at_bound] = np.maximum(self.covariance[at_bound], 0.0)
         mean = abs(self.mean)
         if not self._is_from_pass:
-            covariance, mean = covariance + self.covariance_error, mean + self.mean_error
+            covariance, mean = (
+                covariance + self.covariance_error,
+                mean + self.mean_error,
+            )
         # A residual is not known better than this.
         size = max(np.sqrt(self.square), self._rounding.residual)
         informative = self.spread > 0
