@@ -95,7 +95,8 @@ class Rows:
         weights = extended(weights[kept])
         self.kept, self.total = kept, weights.sum()
         self.mu = weights / self.total
-        self.X = extended(X.tocsr()[kept] if sparse.issparse(X) else X[kept])
+        self.is_sparse = sparse.issparse(X)
+        self.X = extended(X.tocsr()[kept] if self.is_sparse else X[kept])
         self.n_rows, self.n_columns = self.X.shape
 
     def predict(self, coef, intercept):
@@ -130,6 +131,10 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
     objective_error = sum_error(rows.n_rows) * (
         rows.mean(target**2) + objective
     ) + rows.mean(np.abs(residual) * error + error**2)
+    # Second moments of the columns: sparse ones cannot be centred.
+    is_centred = fit_intercept and not rows.is_sparse
+    columns = column_size(rows, rows.X - rows.mu @ rows.X if is_centred else rows.X)
+    objective_error += 4 * EPS * (columns @ np.abs(coef)) ** 2
     noise = rows.size(error) + sum_error(rows.n_rows) * (
         rows.size(residual) + rows.size(target)
     )
@@ -159,7 +164,10 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
         # A target that is constant up to rounding has no scale of its own.
         variance = max(variance, 8 * EPS * rows.mean(y**2), np.finfo(float).tiny)
         exact["criterion"] = exact["gap"] / variance
-        exact["criterion_error"] = exact["gap_error"] / variance
+        # Correlations that rounding alone explains are no reason to go on, even where
+        # a small penalty makes a large gap of them.
+        within = exact["gap"] - exact.pop("least_gap")
+        exact["criterion_error"] = (exact["gap_error"] + within) / variance
     return Verdict(**exact)
 
 
@@ -202,15 +210,17 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
     The residual of the data augmented by the rows ``sqrt(l2) I``, shrunk by ``s`` until
     it is feasible, which for ``l1 > 0`` gives a bound; and for ``l2 > 0`` the residual
     itself, by conjugation. A change of the correlations by ``d`` changes ``s`` by
-    ``s d / largest``.
+    ``s d / largest``. The least gap is that of correlations which rounding may have
+    made larger than they are.
     """
     X = rows.X - rows.mu @ rows.X if fit_intercept else rows.X
     primal = rows.mean(residual**2) / 2 + penalty_of(coef, l1, l2)
     residual = residual - rows.mean(residual) if fit_intercept else residual
     correlation = (rows.mu * residual) @ X
     uncertain = noise * largest_size(rows, X)
+    own_noise = noise * column_size(rows, rows.X)
     square, product = rows.mean(residual**2), rows.mean(residual * target)
-    bounds = []
+    bounds, least = [], []
     if l2 > 0:
         reach = correlation if positive else np.abs(correlation)
         excess = np.maximum(reach - l1, 0)
@@ -220,20 +230,28 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
                 uncertain * excess.sum() / l2,
             )
         )
+        sure = np.maximum(excess - own_noise, 0)
+        least.append(product - square / 2 - (sure**2).sum() / (2 * l2))
     if l1 > 0:
         shrunk = correlation - l2 * coef
-        largest = (shrunk if positive else np.abs(shrunk)).max()
-        shrink = min(np.longdouble(1), l1 / largest) if largest > 0 else 1
+        reach = shrunk if positive else np.abs(shrunk)
         square = square + l2 * (coef**2).sum()
+
+        def shrunk_value(largest):
+            shrink = min(np.longdouble(1), l1 / largest) if largest > 0 else 1
+            return shrink, shrink * product - shrink**2 * square / 2
+
+        largest = reach.max()
+        shrink, value = shrunk_value(largest)
         slope = abs(product - shrink * square)
-        bounds.append(
-            (
-                shrink * product - shrink**2 * square / 2,
-                shrink * slope * uncertain / max(largest, l1),
-            )
-        )
+        bounds.append((value, shrink * slope * uncertain / max(largest, l1)))
+        least.append(shrunk_value((reach - own_noise).max())[1])
     dual, dual_error = max(bounds)
-    return {"gap": primal - dual, "gap_error": dual_error}
+    return {
+        "gap": primal - dual,
+        "gap_error": dual_error,
+        "least_gap": primal - max(least),
+    }
 
 
 # ---- logistic loss --------------------------------------------------------------

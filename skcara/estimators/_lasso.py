@@ -40,7 +40,10 @@ class CaLasso(CaRegressor):
     {solver_parameters}
     tol : float, default=1e-4
         The fit has converged when the duality gap on the full data is at most `tol`
-        times the variance of `y` (its mean square without an intercept).
+        times the variance of `y` (its mean square without an intercept), or when the
+        optimality conditions hold to rounding. The latter matters for a penalty that
+        is smaller than the rounding error of a correlation: no small gap can be
+        certified then, however good the solution is.
     max_iter : int, default=1000
         Most outer rounds.
     {run_parameters}
@@ -56,7 +59,8 @@ class CaLasso(CaRegressor):
         a run are lists with one entry per target.
     dual_gap_ : float
         Certified bound on `objective_` minus its minimum, for the returned
-        coefficients on the full data; NaN without any penalty.
+        coefficients on the full data, rounding errors of all sums included; NaN
+        without any penalty.
     {fitted_attributes}
 
     See Also

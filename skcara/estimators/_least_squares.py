@@ -27,7 +27,8 @@ class CaLeastSquares(CaRegressor):
     {solver_parameters}
     tol : float, default=1e-6
         The fit has converged when no (centred) column has a larger absolute
-        correlation with the residual, on the full data.
+        correlation with the residual, on the full data, or when all correlations are
+        nothing but rounding, as they are where the data are fitted exactly.
     max_iter : int, default=1000
         Most outer rounds.
     {run_parameters}

@@ -8,8 +8,8 @@ and ``r`` the residual. The inequalities of the triangle and of Cauchy and Schwa
 give, whatever the data and the order of the additions,
 
 * for the residual, an error of norm at most
-  :math:`e = \gamma_{p}\,(\sum_j D_j |b_j| + |b_0| + \|y\|) + u \|r\|`, with ``p`` the
-  number of columns and some operations on each entry;
+  :math:`e = \gamma_{p}\,(\sum_j D_j |b_j| + |b_0|) + u\,(\|y\| + \|r\|)`, with
+  ``p`` the number of columns and some operations on each entry;
 * for its sum and its products with columns, errors of at most
   :math:`e + \gamma_n \|r\|` times one and :math:`D_j`, with ``n`` the depth of the sum;
 * for its mean square, an error of at most
@@ -87,8 +87,8 @@ def pass_rounding(problem, params, loss) -> PassRounding:
         predicted += np.abs(coordinates.shift) @ np.abs(user_coef[:, 0])
         predicted += abs(user_intercept[0])
     size = np.sqrt(2.0 * loss)
-    predicted += np.sqrt(problem.target_moments.mean_square)
-    residual = gamma(problem.n_params + _ENTRY_OPERATIONS) * predicted + _EPS * size
+    read = np.sqrt(problem.target_moments.mean_square) + size
+    residual = gamma(problem.n_params + _ENTRY_OPERATIONS) * predicted + _EPS * read
     in_sums = gamma(problem.facts.depth + _TERM_OPERATIONS)
     gradient = np.full(problem.n_params, residual + in_sums * size)
     gradient[: problem.n_features] *= (sizes + np.abs(shift)) / scale

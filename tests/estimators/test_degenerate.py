@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from certificates import lasso_dual_gap, squared_objective
+from scipy import sparse
 from sklearn.datasets import load_iris
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.solvers.descent._control import Secant, secant_curvature
 
 
 @pytest.mark.parametrize("n_rows", [100, 70_000])
@@ -81,3 +83,82 @@ def test_more_coordinates_than_rows_in_several_classes():
     model = CaLogisticRegression(C=77.0, l1_ratio=1.0, tol=1e-8)
     model.fit(X, y, sample_weight=weights)
     assert model.optimality_ <= 1e-8
+
+
+@pytest.mark.parametrize("as_form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "model", [CaLasso(), CaLeastSquares(), CaLogisticRegression()], ids=repr
+)
+def test_values_whose_squares_overflow_are_named(model, as_form):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), rng.integers(0, 2, 200)
+    X[3, 0] = -1e300
+    with pytest.raises(
+        ValueError, match=r"X contains -1e\+300, whose square overflows"
+    ):
+        model.fit(as_form(X), y)
+
+
+@pytest.mark.parametrize("model", [CaLasso(), CaLeastSquares()], ids=repr)
+def test_targets_whose_squares_overflow(model):
+    y = np.arange(200.0)
+    y[3] = 1e300
+    with pytest.raises(ValueError, match="too large"):
+        model.fit(np.arange(200.0)[:, None], y)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.arange(14),
+        np.arange(14.0) * 1e9,
+        np.array(list("abcdefghijklmn")),
+        np.array(list("abcdefghijklmn"), dtype=object),
+        np.append(np.arange(13.0), 9.97e36),
+    ],
+    ids=lambda labels: f"{labels.dtype}-{labels[-1]}",
+)
+def test_labels_that_occur_once_do_not_warn(labels):
+    """Warnings are errors here; scikit-learn's own check suspects a regression."""
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    y = np.concatenate([labels, labels[:6]])
+    assert len(CaLogisticRegression().fit(X, y).classes_) == 14
+
+
+def test_continuous_labels_are_refused():
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        CaLogisticRegression().fit(X, X[:, 0])
+
+
+def test_displacements_whose_squares_vanish():
+    """Moves of 1e-170 have a length of zero; no curvature can be read off them."""
+    secant = Secant(np.array([1e-170, -1e-180]), np.array([1.0, 2.0]))
+    assert secant_curvature(secant, np.ones(2)) is None
+
+
+def test_penalty_of_dependent_columns_in_newton_steps_of_blocks():
+    """Coordinate descent alone would need thousands of sweeps for each of them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 1)) + 1e-4 * rng.standard_normal((40, 6))
+    y = X[:, 0] + 0.1 * rng.standard_normal(40)
+    model = CaLasso(1e-6, solver="cabcd", direction="Hb", block_size=6, tol=1e-8)
+    model.fit(X, y)
+    gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, 1e-6)
+    assert gap <= 1e-8 * y.var()
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CaLasso(0.0, fit_intercept=False),
+        CaLeastSquares(fit_intercept=False),
+        CaLeastSquares(fit_intercept=False, positive=True),
+        CaLeastSquares(),
+    ],
+    ids=repr,
+)
+def test_nothing_but_zeros(model, n_columns):
+    model.fit(np.zeros((5, n_columns)), np.arange(5.0))
+    assert not model.coef_.any()

@@ -201,7 +201,7 @@ class PivotedCholesky(NamedTuple):
         Upper triangular in the pivots.
     pivots : ndarray of int of shape (rank,)
     condition : float
-        Condition number of the pivots' part of the matrix.
+        Condition number of the pivots' part of the matrix; infinite if that is empty.
     """
 
     factor: np.ndarray
@@ -220,7 +220,8 @@ def pivoted_cholesky(matrix, tolerance) -> PivotedCholesky:
     pivots, factor = order[:rank], np.empty((rank, len(matrix)))
     factor[:, order] = np.triu(packed[:rank])
     block = matrix[pivots[:, None], pivots]
-    return PivotedCholesky(factor, pivots, _condition(factor[:, pivots], block))
+    condition = _condition(factor[:, pivots], block) if rank else np.inf
+    return PivotedCholesky(factor, pivots, condition)
 
 
 def with_unit_diagonal(gram):
