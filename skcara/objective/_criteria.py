@@ -213,9 +213,8 @@ class _Residual:
         if not self._is_from_pass:
             violation, mean = violation + self.covariance_error, mean + self.mean_error
         expected = self._rounding.expected
-        rounding = expected * self.spread + 32 * _EPS * (
-            self._rounding.columns * np.sqrt(self.square)
-        )
+        size = max(np.hypot(np.sqrt(self.square), self.mean), self._rounding.residual)
+        rounding = expected * self.spread + 32 * _EPS * self._rounding.columns * size
         rounding += 4 * _EPS * (strength + l2 * np.abs(self.coef))
         return bool(mean <= expected and (violation <= rounding).all())
 

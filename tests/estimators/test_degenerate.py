@@ -162,3 +162,12 @@ def test_penalty_of_dependent_columns_in_newton_steps_of_blocks():
 def test_nothing_but_zeros(model, n_columns):
     model.fit(np.zeros((5, n_columns)), np.arange(5.0))
     assert not model.coef_.any()
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_one_row_of_positive_weight_is_fitted_without_warning(positive):
+    """All columns are constant there: what is left of their covariance is rounding."""
+    X = sparse.csr_array([[1000, 1000, 2000], [0, 1000, 1000], [1000, 0, 0]])
+    y = np.full(3, 1.18290534)
+    model = CaLeastSquares(positive=positive).fit(X, y, [0.0, 2.0, 0.0])
+    assert model.predict(X[[1]]) == pytest.approx(y[1], rel=1e-14)
