@@ -22,6 +22,7 @@ from skcara.data._source import (
     TargetMoments,
     chunk_rows_for,
 )
+from skcara.data._threads import Threads
 
 __all__ = [
     "ArraySource",
@@ -33,6 +34,7 @@ __all__ = [
     "SumTask",
     "TargetMoments",
     "Task",
+    "Threads",
     "append_ones",
     "chunk_rows_for",
     "csr_view",
