@@ -35,7 +35,7 @@ from skcara.solvers.newton._secant_steps import SecantDescent
 # two more digits are the goal. Their number is estimated from the mean contraction over
 # so many steps, because single ones jump.
 _GOAL, _GOAL_SHARE = 1e-8, 1e-2
-_OBSERVED_STEPS = 5
+_OBSERVED_STEPS = 8
 # Effective number of rows behind the curvature of a column: an error of ten per cent in
 # a metric costs next to nothing.
 _MIN_EFFECTIVE_ROWS = 100
