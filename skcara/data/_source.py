@@ -80,6 +80,8 @@ class Facts:
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
         One for each target; empty if the targets are class codes.
+    n_drawable : int or None
+        Most rows that can be drawn; None for all of them.
     """
 
     n_rows: int
@@ -93,6 +95,7 @@ class Facts:
     reference_row: np.ndarray
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
+    n_drawable: int | None = None
 
 
 class Source(Protocol):
@@ -157,7 +160,7 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        rows, targets, weights = self._glanced
+        rows, targets, weights = self._glance()
         target = weighted_centre(targets, weights)
         return Facts(
             n_rows=self.n_rows,
@@ -198,8 +201,12 @@ class ArraySource:
         targets = self.target if self.target.ndim == 2 else self.target[:, None]
         sums, squares = 0.0, 0.0
         for part in self._slices(0, self.n_rows):
-            deviations = targets[part] - reference
-            weighted = self._weighted(deviations, part)
+            deviations = weighted = targets[part] - reference
+            if self.weights is not None:
+                weights = self.weights[part][:, None]
+                # Rows of weight zero may hold anything.
+                deviations = np.where(weights > 0, deviations, 0.0)
+                weighted = deviations * weights
             sums += weighted.sum(axis=0)
             squares += np.einsum("ij,ij->j", weighted, deviations)
         offsets = sums / total
@@ -209,9 +216,6 @@ class ArraySource:
             TargetMoments(float(mean), float(variance), float(variance + mean**2))
             for mean, variance in zip(means, variances, strict=True)
         )
-
-    def _weighted(self, values, part):
-        return values if self.weights is None else values * self.weights[part][:, None]
 
     # ---- passes ----------------------------------------------------------------
 
@@ -284,11 +288,10 @@ class ArraySource:
 
     def glance(self):
         """Return every so-manieth row and its weight."""
-        rows, _, weights = self._glanced
+        rows, _, weights = self._glance()
         return rows, weights
 
-    @cached_property
-    def _glanced(self):
+    def _glance(self):
         """Some rows of positive weight with their targets and weights.
 
         All rows are used when they are few: what is learned from them is then the same
@@ -304,7 +307,7 @@ class ArraySource:
             elif not weights.all():
                 chosen = np.flatnonzero(weights) * stride
                 weights = self.weights[chosen]
-        rows = self.X[chosen].astype(np.float64, copy=False)
+        rows = _readable(self.X[chosen]).astype(np.float64, copy=False)
         return rows, self.target[chosen], weights
 
     def draw(self, n_draws, rng):

@@ -1,22 +1,55 @@
 """The skeleton shared by the two regressors."""
 
 from abc import abstractmethod
+from typing import Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
 from skcara.data import ArraySource, Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
+from skcara.estimators._inputs import MANY_READS, opened, or_lazily
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
+from skcara.io._predictions import is_lazy
 from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
 
 
-class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
+class LinearRegressorMixin(RegressorMixin):
+    """Predictions of a linear model."""
+
+    @or_lazily
+    def predict(self, X) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._predict_linear(X)
+
+
+class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
     """Squared loss with a separable penalty, one problem per target."""
+
+    # With several targets, what describes a run is a list over the targets.
+    intercept_: float | np.ndarray
+    n_iter_: int | list[int]
+    strategy_: str | list[str]
+    n_passes_: float | list[float]
+    n_recombinations_: int | list[int]
+    n_calibrations_: int | list[int]
+    support_: np.ndarray | list[np.ndarray | None] | None
+    support_weights_: np.ndarray | list[np.ndarray | None] | None
+    objective_: float | list[float]
+    optimality_: float | list[float]
+    history_: np.ndarray | list[np.ndarray]
 
     #: Whether targets of shape (n_samples, 1) give attributes of a single target.
     _squeezes_target = False
@@ -30,16 +63,18 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         """Stopping criterion."""
 
     @fit_context
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Target values.
+            Target values; None for a source, which has its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Only their ratios matter.
 
@@ -50,6 +85,13 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         """
         self._check_solver_parameters()
         with all_or_nothing(self, X):
+            if is_lazy(X):
+                reads = self._expected_reads()
+                with opened(self, X, y, sample_weight, expected_reads=reads) as data:
+                    fit_data = {"X": data, "y": None, "sample_weight": None}
+                    source = data.for_regression()
+                    self._fit_source(source, data.target_shape, fit_data)
+                return self
             fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
             X, y = check_training_data(self, X, y, y_numeric=True)
             y = y.astype(np.float64, copy=False)
@@ -57,6 +99,11 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
             source = ArraySource(X, y, sample_weight, n_jobs=self.n_jobs)
             self._fit_source(source, y.shape[1:], fit_data)
         return self
+
+    def _expected_reads(self):
+        """Reads of a source: a survey, and mostly one of statistics."""
+        is_fast = resolve_solver(self.solver) == resolve_solver("auto")
+        return 2 if is_fast and self.recombination in ("auto", None) else MANY_READS
 
     def _fit_source(self, source, target_shape, fit_data):
         n_targets = target_shape[0] if target_shape else 1
@@ -124,18 +171,3 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
     def _more_attributes(self, results) -> dict:
         """Fitted attributes of one estimator only, a list over targets each."""
         return {}
-
-    def predict(self, X):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_

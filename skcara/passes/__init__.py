@@ -15,8 +15,8 @@ from skcara.passes._columns import (
     pair_numbers,
 )
 from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
-from skcara.passes._evaluate import Evaluate
-from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._evaluate import Evaluate, evaluate_first
+from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
@@ -25,7 +25,6 @@ from skcara.passes._single_rows import (
     Take,
     TakeBlock,
     TakenRows,
-    row_weights,
 )
 
 __all__ = [
@@ -33,6 +32,7 @@ __all__ = [
     "ColumnSquares",
     "Columns",
     "CurvatureSums",
+    "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
@@ -46,6 +46,6 @@ __all__ = [
     "TakeBlock",
     "TakenRows",
     "column_pairs",
+    "evaluate_first",
     "pair_numbers",
-    "row_weights",
 ]

@@ -65,6 +65,26 @@ class Evaluate:
         return _EvaluateTask(tuple(requests))
 
 
+def evaluate_first(problem: Problem, params, group_rows=None, *, moments="variance"):
+    """Ask for the first evaluation of a problem; a generator of requests.
+
+    Parameters
+    ----------
+    problem, params, group_rows
+        As for :class:`Evaluate`.
+    moments : {"mean", "variance"}
+        Moments of the columns to collect, if the criterion of the problem needs any.
+
+    Returns
+    -------
+    evaluated : Evaluated
+        The evaluation, and the problem that knows the moments.
+    """
+    if problem.criterion.needs_moments:
+        return (yield Evaluate(problem, params, group_rows, moments))
+    return Evaluated(problem, (yield Evaluate(problem, params, group_rows)))
+
+
 @dataclass(frozen=True, eq=False)
 class _EvaluateTask(SumTask):
     requests: tuple[Evaluate, ...]
@@ -204,5 +224,7 @@ def _moment_terms(rows, weights, reference, moments):
         return [rows.T @ weights, squared(rows).T @ weights]
     centred = np.subtract(rows, reference, dtype=np.float64)
     if weights is None:
-        return [centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)]
+        # A product with ones is several times faster than a sum along the rows.
+        sums = np.ones(len(centred)) @ centred
+        return [sums, np.einsum("ij,ij->j", centred, centred)]
     return [weights @ centred, weights @ np.square(centred)]

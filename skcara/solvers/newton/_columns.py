@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from skcara.passes import Draw, Evaluate, EvaluateCurvature, Hessian
+from skcara.passes import Draw, Evaluate, EvaluateCurvature, Hessian, Take
 from skcara.solvers._progress import StallDetector
 from skcara.solvers._quadratic import steps_left
 from skcara.solvers._rounds import Round
@@ -94,7 +94,8 @@ def _start(problem, params, rng):
     """Find a starting point and a metric; return it with the first evaluation."""
     indices, weights = yield Draw(start_rows(problem), rng)
     weights = weights / weights.sum()
-    sample = yield from reduced_problem(problem, indices, weights)
+    taken = yield Take(problem, indices)
+    sample = reduced_problem(problem, taken, weights)
     start = start_on_sample(sample, problem, params)
     correlations, n_correlated = yield from take_correlations(
         problem, sample, start, rng
