@@ -26,6 +26,7 @@ from skcara.data._source import (
     weighted_centre,
 )
 from skcara.data._sparse_gram import SparseGram
+from skcara.data._threads import Threads
 
 __all__ = [
     "ArraySource",
@@ -40,6 +41,7 @@ __all__ = [
     "SumTask",
     "TargetMoments",
     "Task",
+    "Threads",
     "append_ones",
     "chunk_rows_for",
     "csr_view",

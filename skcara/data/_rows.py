@@ -25,7 +25,9 @@ def row_range(rows, start: int, stop: int):
 
 
 def with_entries(rows, data):
-    """CSR rows with the same pattern and other entries."""
+    """CSR rows with the same pattern and these entries."""
+    if data is rows.data:
+        return rows
     return csr_view(data, rows.indices, rows.indptr, rows.shape[1])
 
 

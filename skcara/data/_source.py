@@ -14,13 +14,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.data._chunk import Chunk, Task
 from skcara.data._rows import row_range, with_entries
 from skcara.data._sampling import PriorityRows, stratified_rows
+from skcara.data._threads import Threads
 
 # Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
 # cost of a Python call is small against the work on them.
@@ -148,6 +147,7 @@ class ArraySource:
         self.weights = weights
         self.atom = atom
         self.n_jobs = n_jobs
+        self._threads = Threads(n_jobs)
         self.n_rows, self.n_features = X.shape
         self.n_entries = self.X.nnz if self.is_sparse else X.size
         self.chunk_rows = chunk_rows_for(
@@ -232,18 +232,14 @@ class ArraySource:
                 totals = _merge(tasks, totals, terms)
             return totals
 
-        if len(spans) > 1 and effective_n_jobs(self.n_jobs) > 1:
-            # Threads, whatever backend is configured: X is not to be copied.
-            pool = Parallel(
-                n_jobs=self.n_jobs, require="sharedmem", return_as="generator"
-            )
-            partial_totals = pool(delayed(visit_span)(first) for first in spans)
-        else:
-            partial_totals = map(visit_span, spans)
         totals = None
-        for partial in partial_totals:
+        for partial in self._threads.map(visit_span, spans):
             totals = _merge(tasks, totals, partial)
         return [task.finish(total) for task, total in zip(tasks, totals, strict=True)]
+
+    def release(self):
+        """End the threads of passes; the next pass starts new ones."""
+        self._threads.release()
 
     def _slices(self, first, last):
         """Consecutive slices of the rows ``first:last``, a chunk each."""

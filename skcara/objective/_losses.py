@@ -329,14 +329,17 @@ def _hessian_by_pairs(rows, weights, probability):
     The rows of ``diag(p) - p p'`` sum to zero, so the diagonal is a sum of the others.
     """
     n_params, n_outputs = rows.shape[1], probability.shape[1]
-    blocks = np.zeros((n_params, n_outputs, n_params, n_outputs))
+    # Contiguous blocks: writing each of them with strides would cost as much as the
+    # products of a few hundred rows.
+    blocks = np.zeros((n_outputs, n_outputs, n_params, n_params))
     for first, second in combinations(range(n_outputs), 2):
         curvature = weights * probability[:, first] * probability[:, second]
         matrix = gram(scaled_rows(rows, np.sqrt(curvature)))
-        blocks[:, first, :, first] += matrix
-        blocks[:, second, :, second] += matrix
-        blocks[:, first, :, second] = blocks[:, second, :, first] = -matrix
-    return blocks.reshape(n_params * n_outputs, -1)
+        blocks[first, first] += matrix
+        blocks[second, second] += matrix
+        np.negative(matrix, out=blocks[first, second])
+        blocks[second, first] = blocks[first, second]
+    return blocks.transpose(2, 0, 3, 1).reshape(n_params * n_outputs, -1)
 
 
 def _hessian_by_product(rows, weights, probability):

@@ -79,6 +79,8 @@ def drive(
     finally:
         for run in runs:
             run.close()
+        if hasattr(source, "release"):
+            source.release()
     return [run.result() for run in runs]
 
 

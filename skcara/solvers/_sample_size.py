@@ -25,7 +25,7 @@ _MIN_METRIC_ROWS_PER_COLUMN, _MAX_METRIC_ROWS_PER_COLUMN = 64, 1000
 # that at hand, so many are enough for the intercept alone.
 _START_ROWS_PER_COLUMN, _LEVEL_ROWS = 50, 4096
 # Rows per column whose correlations are summed, and the least number worth it.
-_CORRELATED_ROWS_PER_COLUMN, _MIN_CORRELATED_ROWS_PER_COLUMN = 20, 4
+_CORRELATED_ROWS_PER_COLUMN, _MIN_CORRELATED_ROWS_PER_COLUMN = 50, 4
 # Columns whose correlations fit in the memory of a sample, and operations of their
 # factorisation in the time in which a pass handles one entry.
 _MAX_CORRELATED_COLUMNS, _FACTOR_OPERATIONS = 4096, 512

@@ -17,9 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
 
+from skcara.data import Threads
 from skcara.objective import Evaluation
 from skcara.passes import evaluate_first
 from skcara.recombination import RecombinationError
@@ -88,7 +87,7 @@ class BlockDescent:
         self.policy = policy
         self.group_rows = group_rows
         self._method, self._make_curvature = method, make_curvature
-        self._n_jobs = n_jobs
+        self._threads = Threads(n_jobs)
         self.curvature = self.reducer = None
         self.velocity = np.zeros(problem.n_coords)
         # Of the coordinates that moved; the others do not enter a secant.
@@ -193,11 +192,11 @@ class BlockDescent:
 
     def _map(self, function, arguments, *, in_threads=True):
         """Apply a function to all arguments, in threads where that may pay."""
-        n_jobs = self._n_jobs
-        if in_threads and len(arguments) > 1 and effective_n_jobs(n_jobs) > 1:
-            pool = Parallel(n_jobs=n_jobs, require="sharedmem")
-            return pool(delayed(function)(*own) for own in arguments)
-        return [function(*own) for own in arguments]
+        if not in_threads:
+            return [function(*own) for own in arguments]
+        return list(
+            self._threads.map(lambda own: function(*own), arguments, min_items=1)
+        )
 
     def joint_move(self, evaluation, blocks, outcomes):
         """Put the moves of all blocks together.

@@ -31,7 +31,7 @@ _MIN_ROWS_PER_COLUMN = 4
 _ACCURACY = 0.1
 _MAX_STEPS = 40
 # Rows of a sparse column whose correlations are believed by one half.
-_BELIEVED_ROWS = 3.0
+_BELIEVED_ROWS = 1.0
 # Correlations are first estimated on so many rows per column.
 _GLANCED_ROWS_PER_COLUMN = 2
 # Entries of rows that are taken at a time.
@@ -74,9 +74,9 @@ def start_on_sample(sample: ReducedProblem, full, params) -> ColumnStart:
     if sample.n_rows < _MIN_ROWS_PER_COLUMN * full.n_params:
         return ColumnStart(params, curvature, reduced_rows)
     nothing = np.zeros(sample.shape)
-    # A column that is rare in the sample may separate the classes there.
-    tilted = sample.tilted(nothing, nothing, prior(full, sample.n_rows))
-    metric = sheared_metric(full, curvature, n_rows=sample.n_rows)
+    damping = _damping(sample, full, curvature)
+    tilted = sample.tilted(nothing, nothing, damping)
+    metric = sheared_metric(full, curvature, damping=damping)
     descent = SecantDescent(metric, tilted.evaluate(params.ravel()))
     # Decrease that a sample promises of coordinates that have nothing to say, and what
     # its minimiser loses on all rows.
@@ -92,10 +92,22 @@ def start_on_sample(sample: ReducedProblem, full, params) -> ColumnStart:
     return ColumnStart(params, _curvature(sample, full, params), reduced_rows)
 
 
-def sheared_metric(full, curvature, *, n_rows=np.inf, correlations=None):
-    """Metric of the columns, with the prior of a sample of ``n_rows``."""
-    l2 = full.penalty.l2[: full.n_features] + 1.0 / n_rows
+def sheared_metric(full, curvature, *, damping=0.0, correlations=None):
+    """Metric of the columns, with more curvature (n_params, 1) where that is given."""
+    l2 = (full.penalty.l2 + damping)[: full.n_features]
     return ShearedMetric(curvature, l2, full.coordinates.fit_intercept, correlations)
+
+
+def _damping(sample, full, curvature):
+    """Penalty of a sample: what all rows outvote, a few of them do not.
+
+    The user's penalty is worth as many rows in the sample as it is among all rows. It
+    is trusted that far as long as it does not outvote the sample. And a column that is
+    rare in the sample may separate the classes there: one more row keeps it from that.
+    """
+    growth = full.n_rows / sample.n_rows - 1.0
+    damping = np.minimum(growth * full.penalty.l2, curvature.mass.mean())
+    return damping + prior(full, sample.n_rows)
 
 
 def _minimize_level(sample):

@@ -31,10 +31,11 @@ from skcara.solvers.newton._newton import hessian_cost, iterate_newton
 from skcara.solvers.newton._reduced import ReducedPoint
 from skcara.solvers.newton._secant_steps import SecantDescent
 
-# Relative decrease that is worth no more passes, and the steps over whose mean
-# contraction their number is estimated: single ones jump.
-_GOAL = 1e-9
-_OBSERVED_STEPS = 5
+# Relative decrease that is worth no more passes, unless a fit goes on below it: then
+# two more digits are the goal. Their number is estimated from the mean contraction over
+# so many steps, because single ones jump.
+_GOAL, _GOAL_SHARE = 1e-8, 1e-2
+_OBSERVED_STEPS = 8
 # Effective number of rows behind the curvature of a column: an error of ten per cent in
 # a metric costs next to nothing.
 _MIN_EFFECTIVE_ROWS = 100
@@ -125,5 +126,6 @@ def _is_slow(problem, predicted, objective):
     if len(predicted) < _OBSERVED_STEPS:
         return False
     rate = (predicted[-1] / predicted[0]) ** (1 / (len(predicted) - 1))
-    left = steps_left(predicted[-1], predicted[-1] / rate, _GOAL * abs(objective))
+    goal = min(_GOAL * abs(objective), _GOAL_SHARE * predicted[-1])
+    left = steps_left(predicted[-1], predicted[-1] / rate, goal)
     return left > hessian_cost(problem)

@@ -125,10 +125,14 @@ class CalibratedSample:
         self._size = min(measure_rows(problem), self._max_size)
         # Where and with which diagonal of the Hessian rows are judged influential.
         self._influence = None
+        # Where no positive weights were found once, the next gradient has none either:
+        # it is up to the rows that were drawn.
+        self._can_calibrate = True
 
     def _draw(self, size):
         full = self._full
         self._size, self._sample = size, None  # never two samples at once
+        self._can_calibrate = True
         if self._influence is None:
             request = Draw(size, self._rng)
         else:
@@ -172,10 +176,11 @@ class CalibratedSample:
         sample = self._sample
         slopes = sample.slopes(evaluation.params)
         gradient, weights = evaluation.gradient, None
-        if self._is_calibration_cheap:
+        if self._can_calibrate and self._is_calibration_cheap:
             weights = calibrate_rows(
                 sample.rows, slopes, sample.weights, gradient.ravel()
             )
+            self._can_calibrate = weights is not None
         if weights is not None:
             measure = Measure(self._indices, weights)
             return Reduction(sample.reweighted(weights), measure)

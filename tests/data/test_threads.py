@@ -1,0 +1,101 @@
+"""Threads that are kept: same order, errors arrive, nothing runs behind one's back."""
+
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+
+from skcara.data import ArraySource, SumTask, Threads
+
+
+def own_threads():
+    return [one for one in threading.enumerate() if one.name.startswith("skcara")]
+
+
+@pytest.fixture
+def threads():
+    threads = Threads(2)
+    yield threads
+    threads.release()
+    assert not own_threads()
+
+
+def test_results_come_in_the_order_of_the_items(threads):
+    def slow_at_first(item):
+        time.sleep(0.02 if item < 2 else 0.0)
+        return item, threading.current_thread().name
+
+    results = list(threads.map(slow_at_first, range(20)))
+    assert [item for item, _ in results] == list(range(20))
+    assert all(name.startswith("skcara") for _, name in results)
+    assert len(own_threads()) == 2
+
+
+def test_threads_are_kept(threads):
+    list(threads.map(abs, range(10)))
+    first = own_threads()
+    list(threads.map(abs, range(10)))
+    assert own_threads() == first
+
+
+def test_few_items_start_nothing(threads):
+    assert list(threads.map(abs, range(3))) == [0, 1, 2]
+    assert not own_threads()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_errors_arrive_and_the_rest_is_dropped(threads, error):
+    seen = []
+
+    def fail(item):
+        seen.append(item)
+        if item == 3:
+            raise error("item 3")
+        return item
+
+    with pytest.raises(error, match="item 3"):
+        list(threads.map(fail, range(1000)))
+    threads.release()
+    assert len(seen) < 20
+
+
+def test_results_do_not_pile_up(threads):
+    started = []
+    results = threads.map(started.append, range(1000))
+    for _ in range(10):
+        next(results)
+    time.sleep(0.05)
+    assert len(started) < 20
+    results.close()
+
+
+def test_the_configuration_of_joblib_is_respected():
+    threads = Threads(None)
+    with joblib.parallel_config(n_jobs=3, backend="loky"):
+        list(threads.map(abs, range(30)))
+        assert len(own_threads()) == 3
+    list(threads.map(abs, range(30)))
+    threads.release()
+    assert not own_threads()
+
+
+class Total(SumTask):
+    """Sum of all rows, whose digits depend on the order of the additions."""
+
+    def visit(self, chunk):
+        return [chunk.rows.sum(axis=0)]
+
+
+def test_sums_of_a_source_do_not_depend_on_the_number_of_threads():
+    X = np.random.default_rng(0).standard_normal((300_000, 8))
+    totals = []
+    for n_jobs in (1, 2, 3):
+        source = ArraySource(X, np.zeros(len(X)), n_jobs=n_jobs)
+        [[total]] = source.run([Total()])
+        source.release()
+        totals.append(total)
+    assert not own_threads()
+    np.testing.assert_array_equal(totals[0], totals[1])
+    np.testing.assert_array_equal(totals[0], totals[2])
