@@ -3,13 +3,18 @@
 scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
 from sklearn.base import _fit_context
 from sklearn.model_selection import KFold
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.metadata_routing import _raise_for_params as raise_for_params
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 
@@ -24,14 +29,39 @@ except ImportError:  # scikit-learn < 1.9
         """Stand-in without callbacks."""
 
 
-class CachedParamNamesMixin:
-    """Reads the signature of an estimator once, not in every fit and every clone."""
+class CachedSignatureMixin:
+    """Reads the signature of an estimator once, not in every fit and every clone.
+
+    Defaults are known to be valid, so that a fit validates only what differs from them.
+    """
 
     @classmethod
     @cache
     def _get_param_names(cls):
         # The method of BaseEstimator, which comes after this mixin.
         return super()._get_param_names()  # type: ignore[misc]
+
+    @classmethod
+    @cache
+    def _defaults(cls):
+        parameters = inspect.signature(cls).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
+
+    def _validate_params(self):
+        changed = {
+            name: getattr(self, name)
+            for name, default in self._defaults().items()
+            if not _is_same(getattr(self, name), default)
+        }
+        validate_parameter_constraints(
+            self._parameter_constraints, changed, caller_name=type(self).__name__
+        )
+
+
+def _is_same(value, default):
+    # Equal numbers of different types are not equally valid, and arrays have no
+    # single answer.
+    return value is default or (type(value) is type(default) and value == default)
 
 
 def partition_of(splitter, X):
@@ -61,7 +91,7 @@ def fit_context(fit: _Method) -> _Method:
 
 __all__ = [
     "HAS_CALLBACKS",
-    "CachedParamNamesMixin",
+    "CachedSignatureMixin",
     "CallbackSupportMixin",
     "Interval",
     "StrOptions",

@@ -11,6 +11,8 @@ from scipy import sparse
 from skcara.data import Coordinates, Source
 
 _EPS = np.finfo(np.float64).eps
+# Entries of the rows that are squared at a time: they stay in the cache.
+_STRIP_ENTRIES = 2**16
 
 
 def standardised(source: Source, fit_intercept: bool) -> Coordinates:
@@ -42,9 +44,15 @@ def _glance_moments(source, fit_intercept):
         square = shares @ rows.power(2)
         largest = abs(rows).max(axis=0).toarray().ravel()
     else:
-        can_shift = _can_shift(source, fit_intercept)
-        square = shares @ np.square(rows - mean if can_shift else rows)
-        largest = np.abs(rows).max(axis=0)
+        shift = mean if _can_shift(source, fit_intercept) else 0.0
+        square, largest = np.zeros_like(mean), np.zeros_like(mean)
+        step = max(_STRIP_ENTRIES // max(len(mean), 1), 1)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            deviations = rows[part] - shift
+            square += shares[part] @ np.square(deviations, out=deviations)
+            lowest, highest = rows[part].min(axis=0), rows[part].max(axis=0)
+            np.maximum(largest, np.maximum(highest, -lowest), out=largest)
     # A column that is constant on the sample gives no scale; what is left of it is the
     # rounding of a sum over the rows. Its value, exactly, makes it a column of zeros.
     spread = np.sqrt(square)

@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
-from certificates import lasso_dual_gap, logistic_violation
+from certificates import lasso_dual_gap, logistic_violation, squared_violation
 from scipy import sparse
 from solvers.tall_problems import gaussian, labels, make_problem
 
-from skcara import CaLogisticRegression
+from skcara import CaLasso, CaLogisticRegression
 from skcara.passes import Evaluate
 from skcara.solvers import Round, Status, Way
-from skcara.solvers.newton import CanewtonOptions, iterate_canewton
+from skcara.solvers.newton import (
+    CanewtonOptions,
+    _coordinate_descent,
+    iterate_canewton,
+)
 from skcara.solvers.newton._working_set import _choose_features, iterate_working_sets
 
 
@@ -33,6 +37,37 @@ def test_wide_lasso_is_certified_on_all_columns(l2, to_X):
     assert gap <= 1.01e-8 * y.var()
 
 
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_wide_lasso_of_every_kind_is_optimal(weighted, fit_intercept, positive):
+    X, score, rng = gaussian(150, 400)
+    X = X * rng.uniform(0.1, 10, 400) + 5.0
+    y = score + 0.1 * rng.standard_normal(len(score)) + 2.0
+    weights = rng.choice([0.0, 1.0, 2.5], len(y)) if weighted else None
+    model = CaLasso(
+        0.1, l1_ratio=0.9, fit_intercept=fit_intercept, positive=positive, tol=1e-9
+    ).fit(X, y, sample_weight=weights)
+    assert model.strategy_ == Way.WORKING_SETS.value
+    violation = squared_violation(
+        X,
+        y,
+        model.coef_,
+        model.intercept_,
+        0.09,
+        0.01,
+        sample_weight=weights,
+        positive=positive,
+        fit_intercept=fit_intercept,
+    )
+    assert violation < 1e-3
+
+
+def test_coordinate_descent_that_gives_up_is_replaced(monkeypatch):
+    monkeypatch.setattr(_coordinate_descent, "_MAX_EPOCHS", 1)
+    test_wide_lasso_is_certified_on_all_columns(0.0, np.asarray)
+
+
 def test_wide_logistic_is_certified_on_all_columns():
     X, score, rng = gaussian(200, 400)
     y = labels(3 * score, rng)
@@ -51,7 +86,7 @@ def test_working_set_holds_the_columns_in_use_and_the_worst_others():
     params = case.zeros
     params[[7, 300]] = 1.0
     evaluation = case.evaluate(params)
-    features = _choose_features(case.problem, evaluation)
+    features = _choose_features(case.problem, evaluation, 64)
     assert {7, 300} <= set(features)
     left_out = np.setdiff1d(np.arange(400), features)
     violation = evaluation.violation[:400, 0]
@@ -61,7 +96,7 @@ def test_working_set_holds_the_columns_in_use_and_the_worst_others():
 
 def test_useless_inner_solver_ends_the_rounds():
     X, score, _ = gaussian(150, 400)
-    case = make_problem(X, score, "squared", l1=0.05)
+    case = make_problem(sparse.csr_array(X), score, "squared", l1=0.05)
 
     def stuck(restricted, params):
         evaluation = yield Evaluate(restricted, params)
