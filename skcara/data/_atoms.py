@@ -147,6 +147,9 @@ def _counts(indices, n_rows):
     indices = np.asarray(indices)
     if indices.dtype == bool:
         indices = np.flatnonzero(indices)
+    elif not indices.size:
+        # An empty list has the type of floats.
+        indices = indices.astype(np.intp)
     counts = np.zeros(n_rows, dtype=np.uint8)
     counts[indices] = 1
     if np.count_nonzero(counts) < len(indices):

@@ -114,6 +114,12 @@ def lasso_path(
     ratios = check_l1_ratios(l1_ratio)
     if len(ratios) > 1:
         raise ValueError(f"lasso_path takes one l1_ratio, got {l1_ratio!r}.")
+    if not eps > 0:
+        raise ValueError(f"eps must be positive, got {eps!r}.")
+    if not tol >= 0:
+        raise ValueError(f"tol must be non-negative, got {tol!r}.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
     grid = PenaltyGrid(
         ratios,
         check_alphas(alphas),
