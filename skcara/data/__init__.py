@@ -5,6 +5,7 @@ from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._group_sums import group_sums
+from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
@@ -22,7 +23,9 @@ from skcara.data._source import (
     Source,
     TargetMoments,
     chunk_rows_for,
+    weighted_centre,
 )
+from skcara.data._sparse_gram import SparseGram
 
 __all__ = [
     "ArraySource",
@@ -32,6 +35,7 @@ __all__ = [
     "FoldBatch",
     "PriorityRows",
     "Source",
+    "SparseGram",
     "StackedLabels",
     "SumTask",
     "TargetMoments",
@@ -42,6 +46,7 @@ __all__ = [
     "fold_batches",
     "gram",
     "group_sums",
+    "linear_predictions",
     "most_atoms",
     "one_blas_thread",
     "predictions",
@@ -50,5 +55,6 @@ __all__ = [
     "scaled_rows",
     "squared",
     "transposed",
+    "weighted_centre",
     "with_entries",
 ]

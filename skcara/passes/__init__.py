@@ -14,8 +14,9 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
+from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate, evaluate_first
-from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
@@ -24,16 +25,18 @@ from skcara.passes._single_rows import (
     Take,
     TakeBlock,
     TakenRows,
-    row_weights,
 )
 
 __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "CurvatureSums",
+    "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
+    "EvaluateCurvature",
     "Gram",
     "GramSums",
     "GroupProducts",
@@ -45,5 +48,4 @@ __all__ = [
     "column_pairs",
     "evaluate_first",
     "pair_numbers",
-    "row_weights",
 ]
