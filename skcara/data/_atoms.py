@@ -109,6 +109,8 @@ def fold_batches(splits: Iterable, n_rows: int, max_atoms: int) -> list[FoldBatc
     batches, current = [], _no_folds(n_rows)
     for train, test in splits:
         patterns, train_counts, test_counts = _patterns(train, test, n_rows)
+        # Not in memory while the splitter makes the next ones.
+        del train, test
         fold = patterns, train_counts, test_counts
         joint = _join(current, *fold, max_atoms)
         if joint is None:

@@ -23,6 +23,7 @@ from skcara.solvers.paths import (
     PenaltyGrid,
     SearchState,
     first_task,
+    rows_for_shift,
     search_penalties,
 )
 
@@ -254,7 +255,8 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
     def _fit_source(self, source, batches, grid, fit_data):
         n_folds = sum(len(batch.train) for batch in batches)
         started = time.perf_counter()
-        search = search_penalties(grid, first_task(source, batches), batches)
+        (chunk,) = source.take(rows_for_shift(source.n_rows))
+        search = search_penalties(grid, first_task(chunk, batches), batches)
         with SearchObserver(self, **fit_data, n_folds=n_folds) as observer:
             state, choice = _run(search, source, observer, started)
         self._set_search_attributes(state, grid, n_folds)

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from skcara.data import ArraySource, one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
 from skcara.estimators._validation import check_sample_weight
-from skcara.solvers.paths import PenaltyGrid, first_task, solve_full_path
+from skcara.solvers.paths import (
+    PenaltyGrid,
+    first_task,
+    rows_for_shift,
+    solve_full_path,
+)
 
 
 class LassoPath(NamedTuple):
@@ -131,7 +136,9 @@ def lasso_path(
     )
     source = ArraySource(X, y, weights, n_jobs=n_jobs)
     with one_blas_thread():
-        alphas, path, n_reads = _run(solve_full_path(grid, first_task(source)), source)
+        (chunk,) = source.take(rows_for_shift(source.n_rows))
+        task = first_task(chunk)
+        alphas, path, n_reads = _run(solve_full_path(grid, task), source)
     n_failed = np.count_nonzero(path.relative_gaps > tol)
     if n_failed:
         warnings.warn(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data import FoldBatch, Source
+from skcara.data import Chunk, FoldBatch
 from skcara.solvers.paths._atom_sums import AtomSums, choose_shift
 from skcara.solvers.paths._basis import refining_task
 from skcara.solvers.paths._grid import alpha_grid
@@ -193,11 +193,16 @@ class Choice(NamedTuple):
     fit: FullPath
 
 
-def first_task(source: Source, batches: list[FoldBatch] | None = None) -> AtomSums:
-    """What the first read sums; without folds, over all rows."""
-    n_rows = source.facts.n_rows
-    sampled = np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))
-    (chunk,) = source.take(sampled)
+def rows_for_shift(n_rows: int):
+    """Numbers of some rows, spread evenly, from which a shift is chosen."""
+    return np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))
+
+
+def first_task(chunk: Chunk, batches: list[FoldBatch] | None = None) -> AtomSums:
+    """What the first read sums; without folds, over all rows.
+
+    ``chunk`` has the rows of :func:`rows_for_shift`.
+    """
     rows, target = chunk.rows, chunk.target
     if chunk.weights is not None and chunk.weights.any():
         rows, target = rows[chunk.weights > 0], target[chunk.weights > 0]
