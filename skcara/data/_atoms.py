@@ -17,11 +17,13 @@ import numpy as np
 
 # Temporary arrays of indices have this many entries.
 _CHUNK_ROWS = 2**16
-# The second moments of so many rows per column and atom take one eighth of the memory
-# of X, and are summed in products that are large enough to be fast.
-_ROWS_PER_COLUMN = 8
-# Enough for two folds that overlap in any way, and for ten that do not.
-_MIN_ATOMS = 16
+# The second moments of so many rows per column and atom take a twenty-fourth of the
+# memory of X, and a read holds them up to three times.
+_ROWS_PER_COLUMN = 24
+# Enough for two folds that overlap in any way, and for ten that do not; and so many
+# that the calls for the few rows that an atom has in a chunk take as long as the
+# products do.
+_MIN_ATOMS, _MAX_ATOMS = 16, 32
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class StackedLabels:
 
 def most_atoms(n_rows: int, n_features: int) -> int:
     """Number of atoms up to which sharing them among folds pays."""
-    return max(n_rows // (_ROWS_PER_COLUMN * max(n_features, 1)), _MIN_ATOMS)
+    n_atoms = n_rows // (_ROWS_PER_COLUMN * max(n_features, 1))
+    return min(max(n_atoms, _MIN_ATOMS), _MAX_ATOMS)
 
 
 def fold_batches(splits: Iterable, n_rows: int, max_atoms: int) -> list[FoldBatch]:
@@ -106,6 +109,8 @@ def fold_batches(splits: Iterable, n_rows: int, max_atoms: int) -> list[FoldBatc
     batches, current = [], _no_folds(n_rows)
     for train, test in splits:
         patterns, train_counts, test_counts = _patterns(train, test, n_rows)
+        # Not in memory while the splitter makes the next ones.
+        del train, test
         fold = patterns, train_counts, test_counts
         joint = _join(current, *fold, max_atoms)
         if joint is None:
@@ -147,6 +152,9 @@ def _counts(indices, n_rows):
     indices = np.asarray(indices)
     if indices.dtype == bool:
         indices = np.flatnonzero(indices)
+    elif not indices.size:
+        # An empty list has the type of floats.
+        indices = indices.astype(np.intp)
     counts = np.zeros(n_rows, dtype=np.uint8)
     counts[indices] = 1
     if np.count_nonzero(counts) < len(indices):

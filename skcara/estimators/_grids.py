@@ -34,6 +34,8 @@ def check_alphas(alphas):
         If there is none, or one of them is negative or not finite.
     """
     if isinstance(alphas, Integral):
+        if alphas < 1:
+            raise ValueError(f"alphas must be at least 1 or a list, got {alphas!r}.")
         return int(alphas)
     for index, alpha in enumerate(alphas):
         if not isinstance(alpha, Real):

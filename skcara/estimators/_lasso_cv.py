@@ -20,14 +20,16 @@ from skcara.estimators._search_progress import SearchObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
 from skcara.solvers import HISTORY_DTYPE
 from skcara.solvers.paths import (
-    AtomSums,
     PenaltyGrid,
+    SearchState,
     first_task,
+    rows_for_shift,
     search_penalties,
 )
 
-# Relative error of a score that is worth a warning.
-_MAX_SCORE_ERROR = 1e-6
+# Relative error of a score that is worth a warning, unless the score is so small a
+# share of the mean square of the target that the predictions are exact.
+_MAX_SCORE_ERROR, _EXACT = 1e-6, 1e-10
 
 
 @fill_docstring
@@ -37,8 +39,9 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
     The objective is that of :class:`CaLasso`. One read of the data serves all folds
     and all penalties: it sums second moments by atoms, the rows with the same
     membership in all training and test sets. Where columns are nearly dependent, a
-    second read sums them in better coordinates. Rows of a fold are never copied out of
-    `X`, however scattered they are.
+    second read sums them in better coordinates; where `y` is nearly a linear function
+    of the columns, one more read computes the errors from residuals. Rows of a fold are
+    never copied out of `X`, however scattered they are.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         mean square without an intercept). Fits are much more accurate than this unless
         columns are nearly dependent.
     max_iter : int, default=1000
-        Most reads of the data; more than two are never needed.
+        Most reads of the data; more than three are never needed.
     n_jobs : int, default=None
         Threads that read the data, as in joblib. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -252,7 +255,8 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
     def _fit_source(self, source, batches, grid, fit_data):
         n_folds = sum(len(batch.train) for batch in batches)
         started = time.perf_counter()
-        search = search_penalties(grid, first_task(source, batches), batches)
+        (chunk,) = source.take(rows_for_shift(source.n_rows))
+        search = search_penalties(grid, first_task(chunk, batches), batches)
         with SearchObserver(self, **fit_data, n_folds=n_folds) as observer:
             state, choice = _run(search, source, observer, started)
         self._set_search_attributes(state, grid, n_folds)
@@ -285,7 +289,8 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         gaps = np.append(np.ravel(state.gaps), choice.fit.relative_gaps)
         errors, bounds = np.ravel(state.errors), np.ravel(state.bounds)
         n_gaps = np.count_nonzero(gaps > self.tol)
-        n_scores = np.count_nonzero(bounds > _MAX_SCORE_ERROR * errors)
+        is_exact = errors <= _EXACT * choice.fit.target_square
+        n_scores = np.count_nonzero((bounds > _MAX_SCORE_ERROR * errors) & ~is_exact)
         if not n_gaps and not n_scores:
             return
         warnings.warn(
@@ -316,7 +321,7 @@ def _run(search, source, observer, started):
             item = search.send(answer)
         except StopIteration as end:
             return end.value
-        if isinstance(item, AtomSums):
+        if not isinstance(item, SearchState):
             (answer,) = source.run([item])
             continue
         answer = None

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from skcara.data import ArraySource, one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
 from skcara.estimators._validation import check_sample_weight
-from skcara.solvers.paths import PenaltyGrid, first_task, solve_full_path
+from skcara.solvers.paths import (
+    PenaltyGrid,
+    first_task,
+    rows_for_shift,
+    solve_full_path,
+)
 
 
 class LassoPath(NamedTuple):
@@ -114,6 +119,12 @@ def lasso_path(
     ratios = check_l1_ratios(l1_ratio)
     if len(ratios) > 1:
         raise ValueError(f"lasso_path takes one l1_ratio, got {l1_ratio!r}.")
+    if not eps > 0:
+        raise ValueError(f"eps must be positive, got {eps!r}.")
+    if not tol >= 0:
+        raise ValueError(f"tol must be non-negative, got {tol!r}.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
     grid = PenaltyGrid(
         ratios,
         check_alphas(alphas),
@@ -125,7 +136,9 @@ def lasso_path(
     )
     source = ArraySource(X, y, weights, n_jobs=n_jobs)
     with one_blas_thread():
-        alphas, path, n_reads = _run(solve_full_path(grid, first_task(source)), source)
+        (chunk,) = source.take(rows_for_shift(source.n_rows))
+        task = first_task(chunk)
+        alphas, path, n_reads = _run(solve_full_path(grid, task), source)
     n_failed = np.count_nonzero(path.relative_gaps > tol)
     if n_failed:
         warnings.warn(

@@ -3,7 +3,7 @@
 from skcara.estimators._progress import FitObserver
 
 # Reads of a search, see :mod:`skcara.solvers.paths`.
-_MAX_READS = 2
+_MAX_READS = 3
 _HEADER = (
     f"{'fold':>9} {'reads':>6} {'seconds':>9} {'best alpha':>13} {'l1_ratio':>9} "
     f"{'mean error':>14}"

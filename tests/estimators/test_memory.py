@@ -5,8 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import CaLasso, CaLassoCV, CaLeastSquares, CaLogisticRegression
 
 N_ROWS, N_COLUMNS = 500_000, 12
 
@@ -98,6 +99,23 @@ def test_squared_loss(model, has_weights):
     weights = {"sample_weight": rng.uniform(size=N_ROWS)} if has_weights else {}
     y = score + rng.standard_normal(N_ROWS)
     assert peak_share(model, X, y, **weights) < 0.1
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        5,
+        KFold(5, shuffle=True, random_state=0),
+        RepeatedKFold(n_splits=5, n_repeats=3, random_state=0),
+        ShuffleSplit(10, random_state=0),
+    ],
+    ids=str,
+)
+def test_search(cv):
+    # Lists of rows that a splitter makes are 28 bytes a row at a time.
+    X, score, rng = gaussian(n_columns=32)
+    y = score + rng.standard_normal(N_ROWS)
+    assert peak_share(CaLassoCV(cv=cv), X, y) < 0.15
 
 
 def test_squared_loss_with_a_sampled_gram_matrix():

@@ -7,6 +7,7 @@ from skcara.solvers.paths._penalty_search import (
     PenaltyGrid,
     SearchState,
     first_task,
+    rows_for_shift,
     search_penalties,
     solve_full_path,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "PenaltyGrid",
     "SearchState",
     "first_task",
+    "rows_for_shift",
     "search_penalties",
     "solve_full_path",
 ]

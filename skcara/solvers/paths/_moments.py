@@ -141,9 +141,10 @@ class AtomMoments:
         )
         scatter = sums[:, :-1, :-1]
         spread = np.diagonal(scatter, axis1=1, axis2=2).copy()
-        scatter -= weight[:, None, None] * (mean[:, :, None] * mean[:, None, :])
         precision = _precision(n_terms)
+        # One after the other: there may be many atoms.
         for atom in range(len(scatter)):
+            scatter[atom] -= weight[atom] * np.outer(mean[atom], mean[atom])
             _clear_constant_columns(scatter[atom], spread[atom], precision)
         if offsets is not None:
             mean += offsets

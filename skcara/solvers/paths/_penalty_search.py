@@ -4,7 +4,9 @@ One read sums the second moments by atom. They carry the path of every training 
 errors on the held-out rows, the grid of penalties and the fit on all rows. Where the
 bound on the rounding error of any of these is too large, columns are nearly dependent
 or far from their centre, and a second read sums the moments in better coordinates
-(:mod:`skcara.solvers.paths._basis`).
+(:mod:`skcara.solvers.paths._basis`). Errors on held-out rows that are still in doubt,
+because the target is nearly a linear function of the features, are computed from the
+residuals in one more read (:mod:`skcara.solvers.paths._residuals`).
 
 A search is a generator, as all solvers are: it yields what it wants to be read and is
 sent the sums, and it yields its state after each step.
@@ -16,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data import FoldBatch, Source
+from skcara.data import Chunk, FoldBatch
 from skcara.solvers.paths._atom_sums import AtomSums, choose_shift
 from skcara.solvers.paths._basis import refining_task
 from skcara.solvers.paths._grid import alpha_grid
 from skcara.solvers.paths._moments import gamma
 from skcara.solvers.paths._optimality import dual_gaps, violations
 from skcara.solvers.paths._path import solve_path
+from skcara.solvers.paths._residuals import DoubtfulPoints, HeldOutSquares
 from skcara.solvers.paths._search import (
     SearchSettings,
     TrainingProblem,
@@ -33,7 +36,7 @@ from skcara.solvers.paths._search import (
 _SHIFT_ROWS = 255
 # Bound on the relative error of a score above which the rows are read once more.
 _MAX_SCORE_ERROR = 1e-7
-# A second read cannot be improved upon by a third.
+# A second read of moments cannot be improved upon by a third.
 _MAX_READS = 2
 
 
@@ -61,7 +64,7 @@ class PenaltyGrid:
     positive: bool = False
     standardize: bool = False
     tol: float = 1e-4
-    max_reads: int = _MAX_READS
+    max_reads: int = _MAX_READS + 1
 
     def grids(self, problem: TrainingProblem) -> list[tuple[float, np.ndarray]]:
         """Pairs of a ratio and its penalties in descending order."""
@@ -142,6 +145,9 @@ class SearchState:
     grids : list of pairs (l1_ratio, alphas)
     errors, bounds, gaps : list of ndarray of shape (n_ratios, n_alphas)
         For each fold that is done, see :class:`FoldPaths`.
+    doubts : list
+        Folds with scores that may be wrong, because they are small differences of
+        large moments.
     """
 
     n_reads: int
@@ -151,6 +157,7 @@ class SearchState:
     errors: list = field(default_factory=list)
     bounds: list = field(default_factory=list)
     gaps: list = field(default_factory=list)
+    doubts: list = field(default_factory=list)
 
     def best(self) -> tuple[int, int]:
         """Ratio and penalty of the least mean error so far, the first of equal ones.
@@ -170,6 +177,13 @@ class SearchState:
         fit = fit_full_path(self.problem, alpha, l1_ratio, self.settings)
         return Choice(l1_ratio, float(alpha[0]), fit)
 
+    def resolve_doubts(self, answers):
+        """Take errors and bounds from a read of the residuals."""
+        self.n_reads += 1
+        for doubt, (errors, bounds) in zip(self.doubts, answers, strict=True):
+            self.errors[doubt.fold][doubt.places] = errors
+            self.bounds[doubt.fold][doubt.places] = bounds
+
 
 class Choice(NamedTuple):
     """A ratio and a penalty, and the fit on all rows with them."""
@@ -179,11 +193,16 @@ class Choice(NamedTuple):
     fit: FullPath
 
 
-def first_task(source: Source, batches: list[FoldBatch] | None = None) -> AtomSums:
-    """What the first read sums; without folds, over all rows."""
-    n_rows = source.facts.n_rows
-    sampled = np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))
-    (chunk,) = source.take(sampled)
+def rows_for_shift(n_rows: int):
+    """Numbers of some rows, spread evenly, from which a shift is chosen."""
+    return np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))
+
+
+def first_task(chunk: Chunk, batches: list[FoldBatch] | None = None) -> AtomSums:
+    """What the first read sums; without folds, over all rows.
+
+    ``chunk`` has the rows of :func:`rows_for_shift`.
+    """
     rows, target = chunk.rows, chunk.target
     if chunk.weights is not None and chunk.weights.any():
         rows, target = rows[chunk.weights > 0], target[chunk.weights > 0]
@@ -206,13 +225,13 @@ def settings_of(grid: PenaltyGrid, task: AtomSums) -> SearchSettings:
 def search_penalties(
     grid: PenaltyGrid, task: AtomSums, batches: list[FoldBatch]
 ) -> Generator:
-    """Paths of all folds, as few reads as they need.
+    """Paths of all folds, from as few reads as they need.
 
     Yields
     ------
-    item : AtomSums or SearchState
+    item : task or SearchState
         A read, to be answered with its sums; or the state after a read or a fold.
-        Folds that a second read will solve again are not told of.
+        Folds that another read will solve again are not told of.
 
     Returns
     -------
@@ -221,25 +240,60 @@ def search_penalties(
     """
     atoms = yield task
     state = _state_after(atoms, task, grid)
-    while True:
-        yield state
-        may_refine = state.n_reads < min(grid.max_reads, _MAX_READS)
-        for paths in iterate_folds(batches, atoms, state.grids, state.settings):
-            if may_refine and not _is_accurate(paths, grid.tol).all():
-                break
-            state.errors.append(paths.errors)
-            state.bounds.append(paths.bounds)
-            state.gaps.append(paths.gaps)
-            yield state
-        else:
-            choice = state.choose()
-            if not (may_refine and choice.fit.relative_gaps[0] > grid.tol):
-                return state, choice
+    yield state
+    choice = yield from _search(grid, batches, atoms, state)
+    if choice is None:
         task = refining_task(task, atoms, state.settings.n_features)
         atoms = yield task
-        state = replace(
-            _state_after(atoms, task, grid, state.grids), n_reads=state.n_reads + 1
-        )
+        state = replace(_state_after(atoms, task, grid, state.grids), n_reads=2)
+        yield state
+        choice = yield from _search(grid, batches, atoms, state)
+    if state.doubts and state.n_reads < grid.max_reads:
+        folds = tuple(doubt.points for doubt in state.doubts)
+        state.resolve_doubts((yield HeldOutSquares(folds, task.shift)))
+        yield state
+        choice = state.choose()
+    return state, choice
+
+
+def _search(grid, batches, atoms, state):
+    """Go through all folds and choose; None if that needs better moments."""
+    settings, n_doubtful = state.settings, 0
+    n_folds = sum(len(batch.train) for batch in batches)
+    # A read of residuals costs as much as one of the moments at about so many points.
+    max_doubtful = settings.n_features * n_folds
+    may_refine = state.n_reads < min(grid.max_reads, _MAX_READS)
+    for number, (fold, paths) in enumerate(
+        iterate_folds(batches, atoms, state.grids, settings)
+    ):
+        is_doubtful = ~(paths.bounds <= _MAX_SCORE_ERROR * paths.errors)
+        n_doubtful += np.count_nonzero(is_doubtful)
+        if may_refine and (n_doubtful > max_doubtful or (paths.gaps > grid.tol).any()):
+            return None
+        state.errors.append(paths.errors)
+        state.bounds.append(paths.bounds)
+        state.gaps.append(paths.gaps)
+        if is_doubtful.any():
+            state.doubts.append(_doubt(number, fold, paths, is_doubtful, settings))
+        yield state
+    choice = state.choose()
+    return None if may_refine and choice.fit.relative_gaps[0] > grid.tol else choice
+
+
+def _doubt(number, fold, paths, is_doubtful, settings):
+    places = np.nonzero(is_doubtful)
+    coefs = paths.coefs[places[0], :, places[1]].T
+    offsets = fold.problem.offsets(coefs, settings)
+    points = DoubtfulPoints(fold.batch, fold.counts, coefs, *offsets)
+    return _Doubt(number, places, points)
+
+
+class _Doubt(NamedTuple):
+    """Scores of a fold that may be wrong: which they are, and how to do better."""
+
+    fold: int
+    places: tuple
+    points: DoubtfulPoints
 
 
 def _state_after(atoms, task, grid, grids=None):
@@ -252,10 +306,6 @@ def _state_after(atoms, task, grid, grids=None):
     settings = settings_of(grid, task)
     problem = TrainingProblem.of(total, settings)
     return SearchState(1, problem, settings, grids or grid.grids(problem))
-
-
-def _is_accurate(paths, tol):
-    return (paths.bounds <= _MAX_SCORE_ERROR * paths.errors) & ~(paths.gaps > tol)
 
 
 def solve_full_path(grid: PenaltyGrid, task: AtomSums) -> Generator:

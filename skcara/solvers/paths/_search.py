@@ -9,7 +9,7 @@ import numpy as np
 from skcara.data import FoldBatch
 from skcara.solvers.paths._basis import Basis
 from skcara.solvers.paths._loss import Centre, loss_around
-from skcara.solvers.paths._moments import AtomMoments, Moments
+from skcara.solvers.paths._moments import AtomMoments, Moments, gamma
 from skcara.solvers.paths._optimality import dual_gaps
 from skcara.solvers.paths._path import solve_path
 from skcara.solvers.paths._validation import validation_errors
@@ -78,19 +78,33 @@ class TrainingProblem:
             loss = loss.scaled(scale)
         return cls(loss, centre, scale)
 
+    def offsets(self, coefs, settings: SearchSettings):
+        """Predictions at the origin relative to that of the target, and their errors.
+
+        For coefficients in the units of the user; both of shape (n_points,).
+        """
+        n_features, point, error = (
+            settings.n_features,
+            self.centre.point,
+            self.centre.error,
+        )
+        column, basis = n_features + settings.target, settings.basis
+        image, sizes = coefs, np.abs(coefs)
+        if basis is not None:
+            image, sizes = basis.factor @ coefs, np.abs(basis.factor) @ sizes
+        offsets = point[column] - point[:n_features] @ image
+        reach = np.abs(point[column]) + np.abs(point[:n_features]) @ sizes
+        errors = error[column] + error[:n_features] @ sizes
+        return offsets, errors + gamma(4 * n_features + 8) * reach
+
     def intercepts(self, coefs, settings: SearchSettings):
         """Intercepts for coefficients in the units of the user, shape (n_points,)."""
         if not (settings.fit_intercept or settings.standardize):
             return np.zeros(coefs.shape[1])
-        n_features, origin, point = (
-            settings.n_features,
-            settings.origin,
-            self.centre.point,
-        )
-        column, basis = n_features + settings.target, settings.basis
-        image = coefs if basis is None else basis.factor @ coefs
-        level = origin[column] + point[column]
-        return level - origin[:n_features] @ coefs - point[:n_features] @ image
+        n_features, origin = settings.n_features, settings.origin
+        offsets, _ = self.offsets(coefs, settings)
+        level = origin[n_features + settings.target]
+        return level + offsets - origin[:n_features] @ coefs
 
 
 class FoldPaths(NamedTuple):
@@ -113,12 +127,29 @@ class FoldPaths(NamedTuple):
     coefs: np.ndarray
 
 
+class Fold(NamedTuple):
+    """One fold of a search.
+
+    Attributes
+    ----------
+    batch : int
+        Number of the batch that the fold belongs to.
+    counts : ndarray of int of shape (n_atoms,)
+        How often the rows of an atom are in the test set.
+    problem : TrainingProblem
+    """
+
+    batch: int
+    counts: np.ndarray
+    problem: TrainingProblem
+
+
 def iterate_folds(
     batches: list[FoldBatch],
     moments: list[AtomMoments],
     grids: list[tuple[float, np.ndarray]],
     settings: SearchSettings,
-) -> Iterator[FoldPaths]:
+) -> Iterator[tuple["Fold", FoldPaths]]:
     """Solve the paths of the folds and validate them on the held-out rows.
 
     Parameters
@@ -132,8 +163,9 @@ def iterate_folds(
 
     Yields
     ------
+    fold : Fold
     paths : FoldPaths
-        Of one fold, arrays without the first axis.
+        Of this fold, arrays without the first axis.
 
     Raises
     ------
@@ -141,7 +173,7 @@ def iterate_folds(
         If a training or test set has no weight.
     """
     number = 0
-    for batch, atoms in zip(batches, moments, strict=True):
+    for batch_number, (batch, atoms) in enumerate(zip(batches, moments, strict=True)):
         for counts in zip(batch.train, batch.test, strict=True):
             training, held_out = (atoms.combine(rows) for rows in counts)
             if not (training.weight > 0 and held_out.weight > 0):
@@ -155,12 +187,13 @@ def iterate_folds(
                 _validated_path(problem, held_out, l1_ratio, alphas, settings)
                 for l1_ratio, alphas in grids
             ]
-            yield FoldPaths(*(np.stack(part) for part in zip(*paths, strict=True)))
+            paths = FoldPaths(*(np.stack(part) for part in zip(*paths, strict=True)))
+            yield Fold(batch_number, counts[1], problem), paths
 
 
 def search_folds(batches, moments, grids, settings) -> FoldPaths:
     """The paths of all folds, see :func:`iterate_folds`."""
-    folds = iterate_folds(batches, moments, grids, settings)
+    folds = [paths for _, paths in iterate_folds(batches, moments, grids, settings)]
     return FoldPaths(*(np.stack(part) for part in zip(*folds, strict=True)))
 
 
