@@ -1,9 +1,11 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
+from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._group_sums import group_sums
+from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
@@ -23,22 +25,29 @@ from skcara.data._source import (
     chunk_rows_for,
     weighted_centre,
 )
+from skcara.data._sparse_gram import SparseGram
 
 __all__ = [
     "ArraySource",
     "Chunk",
     "Coordinates",
     "Facts",
+    "FoldBatch",
     "PriorityRows",
     "Source",
+    "SparseGram",
+    "StackedLabels",
     "SumTask",
     "TargetMoments",
     "Task",
     "append_ones",
     "chunk_rows_for",
     "csr_view",
+    "fold_batches",
     "gram",
     "group_sums",
+    "linear_predictions",
+    "most_atoms",
     "one_blas_thread",
     "predictions",
     "row_range",

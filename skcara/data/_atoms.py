@@ -41,10 +41,43 @@ class FoldBatch:
     train: np.ndarray
     test: np.ndarray
 
+    @classmethod
+    def of_partition(cls, test_sets: Iterable, n_rows: int) -> "FoldBatch":
+        """Folds whose test sets are the atoms, and the training sets all others.
+
+        Parameters
+        ----------
+        test_sets : iterable of ndarray of int
+            Row numbers; each row is in exactly one of them.
+        n_rows : int
+        """
+        # Sets are made one after the other, so that their number is known at the end.
+        labels, n_folds = np.empty(n_rows, dtype=np.uint8), 0
+        for rows in test_sets:
+            if n_folds > np.iinfo(labels.dtype).max:
+                labels = labels.astype(np.min_scalar_type(n_rows))
+            labels[rows] = n_folds
+            n_folds += 1
+        test = np.eye(n_folds, dtype=int)
+        return cls(labels, 1 - test, test)
+
     @property
     def n_atoms(self) -> int:
         """Number of atoms; each has at least one row."""
         return self.train.shape[1]
+
+
+class StackedLabels:
+    """The labels of all batches side by side, without a copy of them.
+
+    Sliced or indexed by rows it is an array of shape (n_rows, n_batches).
+    """
+
+    def __init__(self, batches: list[FoldBatch]):
+        self._labels = [batch.labels for batch in batches]
+
+    def __getitem__(self, rows):
+        return np.column_stack([labels[rows] for labels in self._labels])
 
 
 def most_atoms(n_rows: int, n_features: int) -> int:

@@ -160,7 +160,7 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        rows, targets, weights = self._glanced
+        rows, targets, weights = self._glance()
         target = weighted_centre(targets, weights)
         return Facts(
             n_rows=self.n_rows,
@@ -292,11 +292,10 @@ class ArraySource:
 
     def glance(self):
         """Return every so-manieth row and its weight."""
-        rows, _, weights = self._glanced
+        rows, _, weights = self._glance()
         return rows, weights
 
-    @cached_property
-    def _glanced(self):
+    def _glance(self):
         """Some rows of positive weight with their targets and weights.
 
         All rows are used when they are few: what is learned from them is then the same

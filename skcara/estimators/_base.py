@@ -1,15 +1,16 @@
-"""What the three estimators share: parameters, the skeleton of ``fit``, attributes."""
+"""What the estimators share: parameters, the skeleton of ``fit``, attributes."""
 
 import inspect
 import warnings
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import (
     CachedParamNamesMixin,
@@ -18,7 +19,7 @@ from skcara._sklearn_compat import (
     StrOptions,
 )
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
-from skcara.data import Source, one_blas_thread
+from skcara.data import Source, linear_predictions, one_blas_thread
 from skcara.estimators._validation import bad_values_explained
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
@@ -54,29 +55,15 @@ def _solver_defaults(estimator_class) -> dict:
     return {name: signature[name].default for name in SOLVER_PARAMETERS}
 
 
-class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
-    """Base class of the estimators; not for direct use."""
+class LinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
+    """Base class of all estimators, searches included; not for direct use."""
 
     coef_: np.ndarray
+    intercept_: float | np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
-    solver_: str
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
-        "solver": [StrOptions({"auto", *SOLVERS})],
-        "recombination": [StrOptions(set(RECOMBINATION_METHODS)), None],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
-        "partition": [StrOptions(set(PARTITIONS))],
-        "selection": [StrOptions(set(SELECTIONS))],
-        "fraction": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right"), None],
-        "direction": [StrOptions({"auto", *DIRECTIONS})],
-        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "control": [StrOptions({"auto", *CONTROLS})],
-        "max_inner_iter": [
-            StrOptions({"auto"}),
-            Interval(Integral, 1, None, closed="left"),
-        ],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -93,6 +80,58 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coef_")
+
+    def _predict_linear(self, X):
+        """Check ``X`` and return its linear predictions, without a copy of it."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype="numeric",
+            reset=False,
+            ensure_all_finite=False,
+        )
+        name = type(self).__name__
+        inspect_entries = partial(
+            assert_all_finite, estimator_name=name, input_name="X"
+        )
+        # Coefficients are in double precision, because that is what was certified;
+        # data in single precision are predicted in theirs, as in scikit-learn.
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        return linear_predictions(
+            X,
+            self.coef_.T.astype(dtype, copy=False),
+            np.asarray(self.intercept_, dtype),
+            inspect=inspect_entries,
+        )
+
+
+class BaseCaLinearModel(LinearModel):
+    """Base class of the estimators with a solver; not for direct use."""
+
+    solver_: str
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **LinearModel._parameter_constraints,
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "recombination": [StrOptions(set(RECOMBINATION_METHODS)), None],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "partition": [StrOptions(set(PARTITIONS))],
+        "selection": [StrOptions(set(SELECTIONS))],
+        "fraction": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right"), None],
+        "direction": [StrOptions({"auto", *DIRECTIONS})],
+        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "control": [StrOptions({"auto", *CONTROLS})],
+        "max_inner_iter": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+    }
 
     # ---- the skeleton of fit -----------------------------------------------------
 
@@ -212,9 +251,6 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
             l2=np.where(is_feature, l2, 0.0),
             positive=is_feature & positive,
         )
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
 
 
 @contextmanager

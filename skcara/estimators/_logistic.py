@@ -4,8 +4,9 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
+from scipy.special import expit, log_expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import ArraySource, Coordinates
@@ -21,6 +22,9 @@ from skcara.estimators._validation import (
 )
 from skcara.io._predictions import is_lazy
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
+
+# Rows of scores that are turned into probabilities at a time.
+_PART_ROWS = 4096
 
 
 @fill_docstring
@@ -252,14 +256,17 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             and self.coef_.shape == (n_outputs, n_features)
             and np.array_equal(self.classes_, classes)
         ):
-            return self.coef_.T.astype(np.float64), self.intercept_.copy()
+            return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
         return np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
 
     def _linear_attributes(self, coef, intercept):
         if len(intercept) > 1:
             # The loss does not see a constant added to all classes.
             intercept = intercept - intercept.mean()
-        return {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept}
+        return {
+            "coef_": np.ascontiguousarray(coef.T),
+            "intercept_": intercept,
+        }
 
     # ---- prediction --------------------------------------------------------------
 
@@ -276,9 +283,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log-odds of ``classes_[1]`` for two classes, else one score per class.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        scores = X @ self.coef_.T + self.intercept_
+        scores = self._predict_linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @or_lazily
@@ -294,7 +299,8 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         y_pred : ndarray of shape (n_samples,)
         """
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        is_binary = scores.ndim == 1
+        codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
 
     @or_lazily
@@ -311,9 +317,11 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+            return _of_both_classes(log_expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
+        return scores
 
     @or_lazily
     def predict_proba(self, X) -> np.ndarray:
@@ -328,4 +336,26 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return np.exp(self.predict_log_proba(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return _of_both_classes(expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            part /= part.sum(axis=1, keepdims=True)
+        return scores
+
+
+def _of_both_classes(function, scores):
+    """Values at minus the scores and at the scores, which are overwritten."""
+    values = np.empty((len(scores), 2), scores.dtype)
+    function(scores, out=values[:, 1])
+    np.negative(scores, out=scores)
+    function(scores, out=values[:, 0])
+    return values
+
+
+def _parts(scores):
+    """Parts of the rows that stay in the cache from one operation to the next."""
+    for start in range(0, len(scores), _PART_ROWS):
+        yield scores[start : start + _PART_ROWS]

@@ -5,7 +5,6 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
 from skcara.data import ArraySource, Coordinates
@@ -18,7 +17,25 @@ from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
 
 
-class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
+class LinearRegressorMixin(RegressorMixin):
+    """Predictions of a linear model."""
+
+    @or_lazily
+    def predict(self, X) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._predict_linear(X)
+
+
+class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
     """Squared loss with a separable penalty, one problem per target."""
 
     # With several targets, what describes a run is a list over the targets.
@@ -154,19 +171,3 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
     def _more_attributes(self, results) -> dict:
         """Fitted attributes of one estimator only, a list over targets each."""
         return {}
-
-    @or_lazily
-    def predict(self, X) -> np.ndarray:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_

@@ -18,9 +18,10 @@ from scipy.special import expit
 
 from skcara.data import gram, scaled_rows
 
-# log(1+e) is summed as the logarithm of products of this many factors in [1, 2]:
-# 2**128 is far from overflow, and logarithms are the slowest operation of a pass.
-_LOG_PRODUCT = 128
+# log(1+e) is summed as the logarithm of products of this many factors: logarithms are
+# the slowest operation of a pass. Up to this margin t, the product of so many numbers
+# 1 + exp(t) is far from overflow, exp(709).
+_LOG_PRODUCT, _MAX_MARGIN = 8, 80.0
 # Up to this many classes a Gram matrix for each pair of them costs least.
 _FEW_OUTPUTS = 8
 
@@ -177,6 +178,23 @@ class LogisticLoss(Loss):
         sign = 1.0 - 2.0 * target
         margin = prediction[:, 0]
         margin *= sign
+        # Written so that a NaN takes the other way.
+        if not margin.max(initial=0.0) <= _MAX_MARGIN:
+            return self._sum_of_large_margins(margin, sign, weights)
+        growth = np.exp(margin, out=margin)
+        denominator = growth + 1.0
+        if weights is None:
+            total = _sum_of_logs(denominator)
+        else:
+            total = float(weights @ np.log(denominator))
+            sign *= weights
+        growth /= denominator
+        growth *= sign
+        return total, growth[:, None]
+
+    @staticmethod
+    def _sum_of_large_margins(margin, sign, weights):
+        """The same with exponentials of negative numbers only."""
         magnitude = np.abs(margin)
         decay = np.exp(-magnitude)
         denominator = decay + 1.0
@@ -241,6 +259,11 @@ class MultinomialLoss(Loss):
         diagonal = np.arange(self.n_outputs)
         covariance[:, diagonal, diagonal] += probability
         return covariance
+
+    def curvature(self, target, prediction):
+        """Variance of each predicted label, shape (n_rows, n_outputs)."""
+        probability = _softmax(prediction)
+        return probability * (1.0 - probability)
 
     def weighted_sum(self, target, prediction, weights):
         """Weighted sum of the losses and the weighted derivatives."""
@@ -331,7 +354,7 @@ def _hessian_by_product(rows, weights, probability):
 
 
 def _sum_of_logs(factors):
-    """Sum of the logarithms of numbers between 1 and 2."""
+    """Sum of the logarithms of numbers between 1 and ``1 + exp(_MAX_MARGIN)``."""
     n_columns = len(factors) // _LOG_PRODUCT
     head = factors[: n_columns * _LOG_PRODUCT].reshape(_LOG_PRODUCT, n_columns)
     products = np.multiply.reduce(head, axis=0)

@@ -14,8 +14,9 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
+from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate, evaluate_first
-from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
@@ -30,9 +31,12 @@ __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "CurvatureSums",
+    "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
+    "EvaluateCurvature",
     "Gram",
     "GramSums",
     "GroupProducts",

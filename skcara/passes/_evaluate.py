@@ -129,7 +129,7 @@ class _EvaluateTask(SumTask):
             )
             losses.append(loss)
             is_counted = problem.may_be_unbounded
-            n_wrong.append(_count_wrong(derivative, weights) if is_counted else 0)
+            n_wrong.append(count_wrong(derivative, weights) if is_counted else 0)
             derivatives.append(derivative)
         derivative = derivatives[0] if len(derivatives) == 1 else np.hstack(derivatives)
         terms = [np.array(losses), np.array(n_wrong), derivative.sum(axis=0)]
@@ -206,7 +206,7 @@ class _EvaluateTask(SumTask):
         )
 
 
-def _count_wrong(derivative, weights):
+def count_wrong(derivative, weights):
     """Rows whose class has a probability of one half or less."""
     # The derivative with respect to the score of the true class is p - 1.
     largest = np.abs(derivative).max(axis=1)
@@ -224,5 +224,7 @@ def _moment_terms(rows, weights, reference, moments):
         return [rows.T @ weights, squared(rows).T @ weights]
     centred = np.subtract(rows, reference, dtype=np.float64)
     if weights is None:
-        return [centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)]
+        # A product with ones is several times faster than a sum along the rows.
+        sums = np.ones(len(centred)) @ centred
+        return [sums, np.einsum("ij,ij->j", centred, centred)]
     return [weights @ centred, weights @ np.square(centred)]

@@ -1,5 +1,6 @@
 """Rounds: what a solver tells after it has learned something from the full data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -48,6 +49,9 @@ class Round:
         Accepted steps on reduced measures in this round.
     measure : Measure or None
         The measure used in this round.
+    predicted : callable or None
+        Decrease of the objective that a model predicts from here, where there is a
+        model; called only if the round might be the last one.
     """
 
     evaluation: Evaluation
@@ -56,6 +60,7 @@ class Round:
     n_calibrations: int = 0
     inner_steps: int = 0
     measure: Measure | None = None
+    predicted: Callable[[], float] | None = None
 
 
 class Status(Enum):

@@ -21,6 +21,14 @@ _GROWTH = 3
 # Rows whose Gram matrix stands in for that of all rows.
 _METRIC_SHARE = 1 / 20
 _MIN_METRIC_ROWS_PER_COLUMN, _MAX_METRIC_ROWS_PER_COLUMN = 64, 1000
+# Rows per column whose minimiser is the start of many columns; with fewer rows than
+# that at hand, so many are enough for the intercept alone.
+_START_ROWS_PER_COLUMN, _LEVEL_ROWS = 50, 4096
+# Rows per column whose correlations are summed, and the least number worth it.
+_CORRELATED_ROWS_PER_COLUMN, _MIN_CORRELATED_ROWS_PER_COLUMN = 20, 4
+# Columns whose correlations fit in the memory of a sample, and operations of their
+# factorisation in the time in which a pass handles one entry.
+_MAX_CORRELATED_COLUMNS, _FACTOR_OPERATIONS = 4096, 512
 # Bytes of an entry of sparse rows (value and column) and of the end of a row.
 _SPARSE_ENTRY_BYTES, _ROW_END_BYTES = 12, 4
 
@@ -47,6 +55,32 @@ def metric_rows(problem) -> int:
         )
     )
     return min(rows, _n_drawable(problem))
+
+
+def start_rows(problem) -> int:
+    """Rows on which a start is sought for a problem of many columns."""
+    affordable = max(max_sampled_rows(problem), 1)
+    if affordable < _MIN_CORRELATED_ROWS_PER_COLUMN * problem.n_params:
+        return min(affordable, _LEVEL_ROWS)
+    return min(affordable, _START_ROWS_PER_COLUMN * problem.n_params)
+
+
+def max_correlation_rows(problem) -> int:
+    """Most rows whose correlations are summed; 0 if they cost too much."""
+    n_features, n_rows = problem.n_features, int(_MAX_SHARE * problem.n_rows)
+    n_entries = problem.facts.n_entries * problem.n_outputs
+    is_small = n_features**3 / 3 <= _FACTOR_OPERATIONS * n_entries
+    is_tall = n_rows >= _MIN_CORRELATED_ROWS_PER_COLUMN * n_features
+    if n_features > _MAX_CORRELATED_COLUMNS or not (is_small and is_tall):
+        return 0
+    return n_rows
+
+
+def correlation_rows(problem) -> int:
+    """Rows whose correlations are summed where nothing is known about them."""
+    return min(
+        max_correlation_rows(problem), _CORRELATED_ROWS_PER_COLUMN * problem.n_features
+    )
 
 
 def max_sampled_rows(problem, *, copied: bool = True) -> int:

@@ -14,11 +14,16 @@ _TALL_ROWS_PER_COORD = 500
 # Up to this many columns the Gram matrix of all rows costs less than the passes it
 # replaces; for sparse data the entries per row count as well.
 _MAX_DENSE_COLUMNS = 80
-_MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 1500, 32
+_MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 4000, 32
 # Columns from which working sets pay. With many rows per column a copy of columns costs
 # more than the Gram matrix of all, unless that is huge.
 _MIN_FEATURES, _HUGE_FEATURES = 200, 1000
 _MAX_ROWS_PER_FEATURE = 30
+# Columns from which steps with exact gradients beat Hessians for a smooth loss, and
+# where all rows together are small.
+_MANY_COLUMNS, _MANY_COLUMNS_OF_FEW_ROWS = 128, 500
+# Coordinates up to which steps that contract slowly may ask for a Hessian.
+_MAX_HESSIAN_COORDS = 4096
 # Largest Hessian or Gram matrix.
 _MAX_MATRIX_BYTES = 2**32
 
@@ -31,6 +36,7 @@ class Way(Enum):
     SAMPLE_METRIC = "sample metric"
     ALL_ROWS = "all rows"
     NEWTON = "newton"
+    SECANT_STEPS = "secant steps"
     CALIBRATED_SAMPLE = "calibrated sample"
     RECOMBINED_GROUPS = "recombined groups"
     DESCENT = "descent"
@@ -50,6 +56,8 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
     is_tall = problem.n_rows >= _TALL_ROWS_PER_COORD * problem.n_coords
     if has_all_columns and has_many_columns(problem) and not is_tall:
         return Way.WORKING_SETS
+    if recombination in ("auto", None) and _wants_secant_steps(problem):
+        return Way.SECANT_STEPS
     _check_matrix_size(problem)
     if problem.loss.is_quadratic and recombination in ("auto", None):
         # The sum of the statistics is the exact answer; where it costs too much, a
@@ -63,6 +71,21 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
     if recombination in ("auto", "calibration"):
         return Way.CALIBRATED_SAMPLE
     return Way.RECOMBINED_GROUPS
+
+
+def _wants_secant_steps(problem) -> bool:
+    """Whether a smooth loss has so many columns that Hessians cost too much."""
+    if problem.loss.is_quadratic or not problem.penalty.is_smooth:
+        return False
+    is_small = problem.n_rows * problem.n_params <= _SMALL_ENTRIES
+    return problem.n_features >= (
+        _MANY_COLUMNS_OF_FEW_ROWS if is_small else _MANY_COLUMNS
+    )
+
+
+def has_small_hessian(problem) -> bool:
+    """Whether the Hessian of all rows is no larger than a sample of them may be."""
+    return problem.n_coords <= _MAX_HESSIAN_COORDS
 
 
 def has_cheap_gram(problem) -> bool:

@@ -90,7 +90,7 @@ def test_html_representation_has_no_dead_link():
     for model in (CaLasso(), CaLasso().fit(X, y)):
         html = estimator_html_repr(model)
         assert "CaLasso" in html
-        assert "http" not in html
+        assert 'href="http' not in html
 
 
 @pytest.mark.parametrize("model", [CaLasso(0.01), CaLogisticRegression()], ids=str)
@@ -141,6 +141,7 @@ def test_history_tells_the_run(solver):
         "optimality",
         "support_size",
         "inner_steps",
+        "criterion",
     )
     assert_array_equal(history["round"], np.arange(len(history)))
     assert (np.diff(history["passes"]) > 0).all()

@@ -26,7 +26,6 @@ from skcara.recombination import RecombinationError
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers.descent._block_steps import make_steps
 from skcara.solvers.descent._control import (
-    GUARANTEED,
     Secant,
     control_matrix,
     secant_curvature,
@@ -34,47 +33,6 @@ from skcara.solvers.descent._control import (
 from skcara.solvers.descent._inner import BlockModel, InnerResult, run_inner_loop
 from skcara.solvers.descent._reduction import BlockReducer
 from skcara.solvers.descent._safeguard import Move, Synchroniser
-
-
-@dataclass(frozen=True)
-class DescentPolicy:
-    """How blocks move, with every ``"auto"`` resolved except that of the step.
-
-    Attributes
-    ----------
-    direction : {"auto", "gradient", "Lb", "Hb"}
-        See :mod:`skcara.solvers.descent._steps`.
-    step_size : "auto" or float
-        See :func:`skcara.solvers.descent._block_steps.make_steps`.
-    control : str
-        A name in ``CONTROLS``.
-    momentum : float
-        Heavy-ball factor.
-    max_inner_iter : int
-        Most steps on one measure.
-    """
-
-    direction: str
-    step_size: str | float
-    control: str
-    momentum: float
-    max_inner_iter: int
-
-    @property
-    def needs_hessian(self):
-        """Whether a block's Hessian bound is used by the step or the control."""
-        is_free = self.direction == "gradient" and self.step_size != "auto"
-        return not is_free or self.control in GUARANTEED
-
-    @property
-    def gains_from_reduction(self):
-        """Whether steps after the first one can be accepted.
-
-        The first proximal Newton step minimises the block-hessian statistic, so that
-        no later step can lower it.
-        """
-        is_minimal = self.direction == "Hb" and self.control == "block-hessian"
-        return self.max_inner_iter > 1 and not is_minimal
 
 
 @dataclass(frozen=True)
@@ -178,6 +136,7 @@ class BlockDescent:
         curvature = None
         if secant is not None:
             curvature = secant_curvature(secant, self._metric)
+            secant = None if curvature is None else secant
         anchor = _Anchor(evaluation, secant, curvature)
         reductions = [(None, None)] * len(blocks)
         # Without a control only one step can be taken, and that is the full one.

@@ -28,12 +28,12 @@ from skcara.blocks import (
 )
 from skcara.solvers.descent._block_descent import (
     BlockDescent,
-    DescentPolicy,
     iterate_block_descent,
 )
 from skcara.solvers.descent._control import resolve_control
 from skcara.solvers.descent._curvature import BoundedCurvature
 from skcara.solvers.descent._group_moments import GroupedCurvature
+from skcara.solvers.descent._policy import DescentPolicy
 from skcara.solvers.descent._reduction import (
     balanced_group_rows,
     can_match_second_order,

@@ -19,11 +19,11 @@ import numpy as np
 
 from skcara.solvers.descent._block_descent import (
     BlockDescent,
-    DescentPolicy,
     iterate_block_descent,
 )
 from skcara.solvers.descent._control import resolve_control
 from skcara.solvers.descent._curvature import BoundedCurvature
+from skcara.solvers.descent._policy import DescentPolicy
 from skcara.solvers.descent._reduction import balanced_group_rows
 
 # Steps of a measure: the article's cap, and what an automatic step can make use of.

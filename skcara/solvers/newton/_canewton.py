@@ -33,13 +33,14 @@ from skcara.passes import Evaluate, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._rounds import Round
 from skcara.solvers._strategy import Way, choose_way
+from skcara.solvers.newton._columns import iterate_columns
 from skcara.solvers.newton._measures import (
     AllRows,
     CalibratedSample,
     RecombinedGroups,
     Reduction,
 )
-from skcara.solvers.newton._newton import iterate_newton
+from skcara.solvers.newton._newton import iterate_newton, predicted_decrease
 from skcara.solvers.newton._reduced import ReducedSolution, minimize_reduced
 from skcara.solvers.newton._working_set import iterate_working_sets
 from skcara.solvers.squared import iterate_on_sample, iterate_statistics
@@ -84,6 +85,8 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
         yield from iterate_statistics(problem, params)
     elif way is Way.SAMPLE_METRIC:
         yield from iterate_on_sample(problem, params, rng)
+    elif way is Way.SECANT_STEPS:
+        yield from iterate_columns(problem, params, rng)
     elif way is Way.NEWTON:
         problem, evaluation = yield from evaluate_first(problem, params)
         yield Round(evaluation)
@@ -144,7 +147,13 @@ def _iterate_measures(problem, params, supply):
             problem, evaluation = first
         else:
             evaluation = yield Evaluate(problem, params, supply.group_rows)
-        yield Round(evaluation, inner_steps=steps, measure=measure, **work)
+        # Nothing is predicted at a point from which the user starts.
+        predict = None
+        if model is not None:
+            predict = partial(predicted_decrease, problem, model, evaluation)
+        yield Round(
+            evaluation, inner_steps=steps, measure=measure, predicted=predict, **work
+        )
         work = {}
         is_improved = progress.improves(evaluation)
         if not is_improved:

@@ -17,18 +17,25 @@ def hessian_diagonal(reduced, params):
     return _curvature_moments(reduced, params, stride=1)[0]
 
 
-def is_concentrated(reduced, params) -> bool:
+def is_concentrated(reduced, params, *, least: int = _MIN_EFFECTIVE_ROWS) -> bool:
     r"""Whether some coordinate is carried by so few rows that a sample may miss it.
 
     The effective number of rows behind a sum of terms :math:`a_i` is
     :math:`(\sum a_i)^2 / \sum a_i^2`. A part of the rows is enough to estimate it.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+    params : ndarray of shape (n_params, n_outputs)
+    least : int
+        Effective number of rows that is enough.
     """
     stride = -(-reduced.n_rows // _CHECKED_ROWS)
     first, second = _curvature_moments(reduced, params, stride)
     if not first.all():
         return True
     effective_rows = stride * first**2 / second
-    return bool(effective_rows.min() < _MIN_EFFECTIVE_ROWS)
+    return bool(effective_rows.min() < least)
 
 
 def _curvature_moments(reduced, params, stride):

@@ -51,7 +51,8 @@ class Reduction:
     is_recombined: bool = False
 
 
-def _reduced_problem(problem: Problem, taken: TakenRows, weights):
+def reduced_problem(problem: Problem, taken: TakenRows, weights) -> ReducedProblem:
+    """The problem on some rows, with these weights."""
     return ReducedProblem(
         taken.rows, taken.target, weights, problem.loss, problem.penalty
     )
@@ -79,7 +80,7 @@ def _take_weighted(problem: Problem, indices, factors=1.0):
         used = np.flatnonzero(weights)
         indices, weights = indices[used], weights[used]
         taken = TakenRows(*(values[used] for values in taken))
-    return indices, _reduced_problem(problem, taken, weights)
+    return indices, reduced_problem(problem, taken, weights)
 
 
 class AllRows:
@@ -136,7 +137,7 @@ class CalibratedSample:
         self._indices, weights = yield request
         weights = weights / weights.sum()
         taken = yield Take(full, self._indices)
-        self._sample = _reduced_problem(full, taken, weights)
+        self._sample = reduced_problem(full, taken, weights)
 
     @property
     def _is_calibration_cheap(self):

@@ -14,12 +14,15 @@ extrapolation of steps, not their loops: there an evaluation is free and the goa
 share of the first decrease, here every trial is a round that the user may stop at.
 """
 
+from functools import partial
+
 import numpy as np
 
 from skcara.passes import Evaluate, Hessian
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps_left
 from skcara.solvers._rounds import Round
+from skcara.solvers.newton._reduced import MAX_SWEEPS
 
 # An approximate Hessian that needs more than a few halvings is not worth more passes.
 _MAX_HALVINGS, _MAX_APPROXIMATE_HALVINGS = 40, 3
@@ -46,7 +49,7 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
     Request or Round
     """
     is_exact, previous, stall = False, (), StallDetector()
-    cost, pending = _hessian_cost(problem), pending or {}
+    cost, pending = hessian_cost(problem), pending or {}
     while True:
         if model is None:
             matrix = yield Hessian(problem, anchor.params)
@@ -63,7 +66,8 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
         for halving in range(_MAX_HALVINGS if is_exact else _MAX_APPROXIMATE_HALVINGS):
             share = 0.5**halving
             trial = yield Evaluate(problem, anchor.params + share * move)
-            yield Round(trial, inner_steps=1, **pending)
+            predict = partial(predicted_decrease, problem, model, trial)
+            yield Round(trial, inner_steps=1, predicted=predict, **pending)
             pending = {}
             required = 2 * SUFFICIENT_DECREASE * share * predicted
             if trial.objective <= anchor.objective - required + noise:
@@ -84,6 +88,18 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
         model = None if is_stalled else model.secant(step, change)
 
 
+def predicted_decrease(problem, model, evaluation) -> float:
+    """Decrease that a model predicts at a point other than its own.
+
+    Where the loss is quadratic the stopping criterion knows better.
+    """
+    if problem.loss.is_quadratic:
+        return 0.0
+    flat, gradient = evaluation.params.ravel(), evaluation.smooth_gradient.ravel()
+    candidate = model.minimize(flat, gradient, max_sweeps=MAX_SWEEPS)
+    return -0.5 * model.decrease(flat, gradient, candidate)
+
+
 def _steps_left(predicted, previous, goal):
     """Extrapolate the mean contraction of the last two steps: single ones jump."""
     if len(previous) < 2:
@@ -91,7 +107,7 @@ def _steps_left(predicted, previous, goal):
     return steps_left(predicted, np.sqrt(predicted * previous[0]), goal)
 
 
-def _hessian_cost(problem):
+def hessian_cost(problem):
     """Price of a Hessian in passes."""
     if problem.facts.is_sparse:
         # Products of all pairs of entries of a row, in a format that costs more.

@@ -24,9 +24,9 @@ from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps
 # small against the data.
 _PART_PREDICTIONS = 2**14
 _COPIED_ENTRIES = 2**17
-# Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
-# worth little, and near it a few of them are enough.
-_MAX_SWEEPS = 10
+#: Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
+#: worth little, and near it a few of them are enough.
+MAX_SWEEPS = 10
 _MAX_HALVINGS = 30
 _EPS = np.finfo(np.float64).eps
 # A Hessian costs as much as one gradient for each so many coordinates, at least two.
@@ -219,7 +219,7 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     point, first, previous = start, None, np.inf
     steps, evaluations, hessians = 0, 0, int(is_fresh)
     for _ in range(max_steps):
-        candidate = model.minimize(point.params, point.gradient, max_sweeps=_MAX_SWEEPS)
+        candidate = model.minimize(point.params, point.gradient, max_sweeps=MAX_SWEEPS)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
         is_last = not predicted > accuracy * first
