@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from skcara.data import ArraySource, one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
-from skcara.estimators._validation import check_sample_weight
+from skcara.estimators._validation import check_in_memory, check_sample_weight
 from skcara.solvers.paths import (
     PenaltyGrid,
     first_task,
@@ -106,6 +106,7 @@ def lasso_path(
     >>> print(alphas, coefs.round(1)[:, 1])
     [1.  0.1] [0.9 1.9 0. ]
     """
+    check_in_memory(X, "lasso_path")
     X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] > 1:

@@ -1,9 +1,12 @@
 """Labels of any type: found in the survey, encoded where the rows are."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+# Types of labels that are looked up instead of sorted: objects and strings.
+_HASHED_KINDS = "OSU"
 # More distinct labels than this are not classes but a target for a regression.
 _MAX_CLASSES = 2**16
 
@@ -51,12 +54,31 @@ class LabelMasses:
 
 def sorted_labels(target):
     """Distinct labels, and the number of each entry's label among them."""
-    if target.dtype.kind == "O" and any(_is_missing(label) for label in target):
-        raise ValueError("Some labels are missing.")
-    try:
+    if target.dtype.kind not in _HASHED_KINDS:
         return np.unique(target, return_inverse=True)
+    # Looking up is ten times as fast as sorting objects or strings.
+    values = target.tolist()
+    try:
+        found = set(values)
+        if any(_is_missing(label) for label in found):
+            raise ValueError("Some labels are missing.")
+        ordered = sorted(found)
     except TypeError as error:
         raise TypeError("Labels must all be of one type that can be sorted.") from error
+    labels = np.empty(len(ordered), dtype=target.dtype)
+    labels[:] = ordered
+    return labels, _looked_up(values, _numbered(ordered))
+
+
+def _numbered(labels: list) -> dict:
+    """Number of each label."""
+    return {label: number for number, label in enumerate(labels)}
+
+
+def _looked_up(values: list, numbers: dict):
+    """Numbers of labels; -1 for those that have none."""
+    found = (numbers.get(value, -1) for value in values)
+    return np.fromiter(found, dtype=np.intp, count=len(values))
 
 
 def _is_missing(label) -> bool:
@@ -86,9 +108,8 @@ class LabelCodes:
         ValueError
             If a label is none of the classes.
         """
-        codes = np.searchsorted(self.classes, target)
-        codes[codes == len(self.classes)] = 0
-        is_unknown = self.classes[codes] != target
+        codes = self._find(target)
+        is_unknown = codes < 0
         if is_unknown.any():
             label = target[np.flatnonzero(is_unknown)[0]]
             raise ValueError(
@@ -99,3 +120,16 @@ class LabelCodes:
             return codes, weights
         factors = self.factors.take(codes)
         return codes, factors if weights is None else factors * weights
+
+    def _find(self, target):
+        """Numbers of the classes of labels; -1 for those of none."""
+        if target.dtype.kind in _HASHED_KINDS:
+            return _looked_up(target.tolist(), self._numbers)
+        codes = np.searchsorted(self.classes, target)
+        codes[codes == len(self.classes)] = 0
+        codes[self.classes[codes] != target] = -1
+        return codes
+
+    @cached_property
+    def _numbers(self):
+        return _numbered(self.classes.tolist())

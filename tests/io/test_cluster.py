@@ -18,7 +18,9 @@ from io_tasks import (
     make_rows,
 )
 
+from skcara import CaLasso, CaLogisticRegression
 from skcara.io import from_dask
+from skcara.io._source import PartsSource
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -92,9 +94,20 @@ def fitted(task=None, between=None, **options):
     return [*first, *second, indices, shares, sample, rows]
 
 
+def fitted_models():
+    """Coefficients of estimators."""
+    X, y, weights = columns_of(make_table())
+    lasso = CaLasso(alpha=0.1).fit(X, y, weights)
+    logistic = CaLogisticRegression(random_state=0).fit(X, y > 0, weights)
+    assert logistic.strategy_ == "calibrated sample"
+    return [lasso.coef_, lasso.intercept_, logistic.coef_, logistic.intercept_]
+
+
 @pytest.fixture(autouse=True)
 def _small_pool(monkeypatch):
+    # Samples do not hold all the rows, and few rows are not a case of their own.
     monkeypatch.setattr("skcara.io._pool._POOL_BYTES", 200_000)
+    monkeypatch.setattr("skcara.solvers._strategy._SMALL_ENTRIES", 0)
 
 
 @pytest.fixture
@@ -104,12 +117,20 @@ def expected(_small_pool):
         return fitted()
 
 
-def test_same_bits_for_any_number_of_workers(expected):
+@pytest.fixture
+def expected_models(_small_pool):
+    """Coefficients without a cluster."""
+    with dask.config.set(scheduler="synchronous"):
+        return fitted_models()
+
+
+def test_same_bits_for_any_number_of_workers(expected, expected_models):
     with started(3) as client:
         for n_workers in (3, 2, 1):
             workers = sorted(client.nthreads())
             assert len(workers) == n_workers
             assert_same_bits(fitted(client=client), expected)
+            assert_same_bits(fitted_models(), expected_models)
             client.retire_workers(workers[:1])
 
 
@@ -145,6 +166,29 @@ def test_a_worker_dies_inside_a_pass(client, expected):
 
     assert_same_bits(fitted(SlowMoments(), between=kill_soon), expected)
     killers[0].join()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2], ids=["between", "inside"])
+def test_a_worker_dies_during_a_fit(client, expected_models, delay, monkeypatch):
+    run, killers = PartsSource.run, []
+
+    def kill_and_run(source, tasks):
+        # In the first passes of the two fits.
+        pid = holder_of_something(client)
+        killers.append(threading.Timer(delay, os.kill, (pid, signal.SIGKILL)))
+        killers[-1].start()
+        if delay:
+            # Slow enough for the worker to die meanwhile.
+            return run(source, [*tasks, SlowMoments()])[:-1]
+        killers[-1].join()
+        return run(source, tasks)
+
+    def run_sometimes(source, tasks):
+        return (kill_and_run if len(killers) < 2 else run)(source, tasks)
+
+    monkeypatch.setattr(PartsSource, "run", run_sometimes)
+    assert_same_bits(fitted_models(), expected_models)
+    assert len(killers) == 2
 
 
 def test_scattered_rows_that_are_lost_are_an_error_not_a_wait(client):

@@ -13,7 +13,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import (
+    CaLasso,
+    CaLassoCV,
+    CaLeastSquares,
+    CaLogisticRegression,
+    lasso_path,
+)
 from skcara.io import from_chunks, from_dask, from_parquet
 
 N_ROWS, N_FEATURES = 20_011, 6
@@ -370,3 +376,12 @@ def test_from_dask_can_be_given_to_fit(tmp_path):
     assert_array_equal(
         CaLasso().fit(from_dask(*given)).coef_, CaLasso().fit(*given).coef_
     )
+
+
+def test_searches_and_paths_say_what_they_take():
+    X, y, _ = make_rows(n_rows=100)
+    source = from_chunks(lambda: [(X, y)])
+    with pytest.raises(TypeError, match="CaLassoCV takes rows in memory"):
+        CaLassoCV().fit(source, y)
+    with pytest.raises(TypeError, match="lasso_path takes rows in memory"):
+        lasso_path(source, y)

@@ -30,7 +30,6 @@ from skcara.passes import (
     PreconditionedGram,
     Take,
     TakeBlock,
-    row_weights,
 )
 from skcara.solvers import answer_all
 
@@ -83,7 +82,6 @@ def requests_of(case: Case):
         "block grams": BlockGrams(problem, columns),
         "group products": GroupProducts(problem, columns, 64),
         "draw": DrawInfluential(problem, params, diagonal, n_draws=50, seed=3),
-        "weights": next(row_weights(problem)),
     }
     if isinstance(problem.loss, SquaredLoss):
         factor = np.triu(np.full((6, 6), 0.1)) + np.eye(6)
@@ -313,11 +311,17 @@ def test_blocks_of_rows_are_columns_of_the_taken_rows(layout):
     rng = np.random.default_rng(0)
     indices = np.sort(rng.choice(5000, 2500, replace=False))
     columns, params = np.array([0, 2, N_FEATURES]), rng.standard_normal((6, 3))
-    block = case.ask(TakeBlock(case.problem, indices, columns, params))
-    taken = case.rows(indices)
-    assert_allclose(block.rows, taken.rows[:, columns], rtol=1e-14)
-    assert_allclose(block.prediction, taken.rows @ params, atol=1e-11)
-    assert_array_equal(block.target, taken.target)
+    request = TakeBlock(case.problem, indices, columns, params)
+    other = TakeBlock(case.problem, indices[100:150] + 1, columns[:1], params)
+    # Blocks of one round share their rows.
+    for one, block in zip(
+        (request, other), answer_all(case.source, [request, other]), strict=True
+    ):
+        taken = case.rows(one.indices)
+        assert_allclose(block.rows, taken.rows[:, one.columns], rtol=1e-14)
+        assert_allclose(block.prediction, taken.rows @ params, atol=1e-11)
+        assert_array_equal(block.target, taken.target)
+        assert_array_equal(block.shares, taken.shares)
 
 
 def test_fetched_rows_and_passes_are_answered_together():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from solvers.descent import LOSSES, dense_design, make_data, make_problem, shares
+from solvers.descent import LOSSES, dense_design, make_data, make_problem
 
 from skcara.recombination import RECOMBINATION_METHODS, RecombinationError
 from skcara.solvers.descent import _reduction
@@ -22,8 +22,7 @@ def reduce_block(case, block, method="auto", seed=0, group_rows=16, params=None)
 
 def choose(case, curvature, evaluation, block, method="auto", seed=0):
     """Measure of a block, and its gradient."""
-    weights = None if case.source.weights is None else shares(case)
-    reducer = BlockReducer(case.problem, method, curvature, weights)
+    reducer = BlockReducer(case.problem, method, curvature)
     survivors = reducer.choose_groups(evaluation, block, seed)
     taken = case.ask(reducer.request(survivors, evaluation, block))
     return reducer.choose_atoms(survivors, taken, block, seed)

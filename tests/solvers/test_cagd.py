@@ -160,7 +160,7 @@ def test_failed_recombination_is_gradient_descent(monkeypatch):
     case = make_problem(X, y, "logistic", l2=0.1)
     options = CagdOptions(step_size=0.1, control="lipschitz")
     plain = run(iterate_cagd, case, CagdOptions(None, 0.1, control="lipschitz"))
-    monkeypatch.setattr(_reduction, "recombine_groups", fail)
+    monkeypatch.setattr(_reduction, "keep_groups", fail)
     result = run(iterate_cagd, case, options)
     assert result.status is Status.CONVERGED
     assert result.n_recombinations == 0

@@ -263,7 +263,7 @@ def test_failing_recombination_costs_time_only(monkeypatch):
     def fail(*args, **options):
         raise RecombinationError("injected")
 
-    monkeypatch.setattr(_measures, "recombine_groups", fail)
+    monkeypatch.setattr(_measures, "keep_groups", fail)
     X, y = binary()
     case = make_problem(X, y, "logistic", l2=1e-4).standardised()
     result = run(case, recombination="tree")
