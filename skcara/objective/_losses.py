@@ -67,6 +67,35 @@ class Loss(ABC):
             return float(value.sum()), derivative
         return float(weights @ value), derivative * weights[:, None]
 
+    def stacked_values(self, target, scores) -> np.ndarray:
+        """Losses of several predictions of the same rows.
+
+        Parameters
+        ----------
+        target : ndarray of shape (n_rows,)
+        scores : ndarray of shape (n_stacked, n_outputs, n_rows)
+
+        Returns
+        -------
+        values : ndarray of shape (n_stacked, n_rows)
+        """
+        return np.array([self.value(target, one.T) for one in scores])
+
+    def stacked_derivatives(self, target, scores) -> np.ndarray:
+        """Derivatives of several predictions of the same rows, in their precision.
+
+        Parameters
+        ----------
+        target : ndarray of shape (n_rows,)
+        scores : ndarray of shape (n_stacked, n_outputs, n_rows)
+            May be overwritten.
+
+        Returns
+        -------
+        derivatives : ndarray of the shape of ``scores``
+        """
+        return np.array([self.derivative(target, one.T).T for one in scores])
+
     def curvature(self, target, prediction) -> np.ndarray:
         """Diagonal of each row's second derivative, shape (n_rows, n_outputs)."""
         second = self.second_derivative(target, prediction)
@@ -198,6 +227,31 @@ class LogisticLoss(Loss):
         decay *= sign
         return total, decay[:, None]
 
+    def stacked_values(self, target, scores):
+        """Losses of several predictions of the same rows."""
+        margin = scores[:, 0] * (1.0 - 2.0 * target)
+        values = np.exp(-np.abs(margin))
+        values += 1.0
+        np.log(values, out=values)
+        values += np.maximum(margin, 0.0, out=margin)
+        return values
+
+    def stacked_derivatives(self, target, scores):
+        r"""Derivatives :math:`\sigma(z) - y = \tfrac12 \tanh(z/2) + \tfrac12 - y`."""
+        shift = (0.5 - target).astype(scores.dtype, copy=False)
+        if scores.dtype == np.float32:
+            scores *= scores.dtype.type(0.5)
+            np.tanh(scores, out=scores)
+            scores *= scores.dtype.type(0.5)
+        else:
+            # In double precision the exponential is three times as fast.
+            decay = np.exp(-np.abs(scores))
+            decay /= decay + 1.0
+            np.subtract(0.5, decay, out=decay)
+            np.copysign(decay, scores, out=scores)
+        scores += shift
+        return scores
+
     def derivative_kernel(self, target):
         """Probabilities minus labels."""
         target = target.astype(np.float64)
@@ -261,6 +315,21 @@ class MultinomialLoss(Loss):
             return float(loss.sum()), scores.T
         scores *= weights
         return float(weights @ loss), scores.T
+
+    def stacked_values(self, target, scores):
+        """Losses of several predictions of the same rows."""
+        scores = scores - scores.max(axis=1, keepdims=True)
+        values = np.log(np.exp(scores).sum(axis=1))
+        values -= scores[:, target, np.arange(len(target))]
+        return values
+
+    def stacked_derivatives(self, target, scores):
+        """Derivatives of several predictions of the same rows."""
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        scores[:, target, np.arange(len(target))] -= 1.0
+        return scores
 
     def hessian(self, rows, weights, target, prediction):
         """Hessian of some rows, from the class probabilities."""

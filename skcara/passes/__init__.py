@@ -15,6 +15,7 @@ from skcara.passes._columns import (
     pair_numbers,
 )
 from skcara.passes._evaluate import Evaluate
+from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
@@ -34,6 +35,8 @@ __all__ = [
     "Draw",
     "DrawInfluential",
     "Evaluate",
+    "EvaluateFolds",
+    "FoldSums",
     "Gram",
     "GramSums",
     "GroupProducts",
