@@ -6,7 +6,11 @@ import matplotlib
 sys.path.insert(0, str(Path(__file__).parent))
 matplotlib.use("Agg")
 
+from external_links import make_mapping
+
 import skcara
+
+DOC = Path(__file__).parent
 
 project = "skcara"
 author = "The skcara developers"
@@ -17,7 +21,10 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.intersphinx",
+    "external_links",
+    "mathml",
+    "results_table",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -25,6 +32,7 @@ extensions = [
 exclude_patterns = ["_build", "auto_examples/*.md5"]
 templates_path = ["_templates"]
 default_role = "literal"
+html_math_renderer = "mathml"
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -32,12 +40,18 @@ numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# References to names of this package must resolve. Other projects' names are left
-# unlinked, so that the build needs no network.
+# Every reference must resolve, in this package and into others. What may be referred to
+# elsewhere is listed in inventories/, so that the build needs no network.
 nitpicky = True
-nitpick_ignore_regex = [
-    (r"py:.*", r"(sklearn|numpy|scipy|matplotlib|joblib)\..*"),
-]
+intersphinx_mapping = make_mapping(DOC / "inventories", DOC / "_build" / "inventories")
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "RandomState": "numpy.random.RandomState",
+    "Generator": "numpy.random.Generator",
+    "array-like": ":term:`numpy:array_like`",
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -51,6 +65,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
+    # Only what a script prints and draws; not what its last line happens to return.
+    "capture_repr": (),
     "write_computation_times": False,
     "min_reported_time": 1e6,
 }
@@ -82,6 +98,7 @@ html_sidebars = {
     "getting_started": [],
     "user_guide": [],
     "algorithm": [],
+    "benchmarks": [],
     "migration": [],
     "contributing": [],
     "changes/index": [],

@@ -3,6 +3,9 @@
 READING_ORDER = (
     "plot_quickstart.py",
     "plot_reduced_measure.py",
+    "plot_photo_pixels.py",
+    "plot_photo_neighbours.py",
+    "plot_digits.py",
     "plot_convergence.py",
     "plot_regularization_path.py",
     "plot_logistic_hard_cases.py",

@@ -58,6 +58,7 @@ models = {
     ),
 }
 gaps = {name: [] for name in models}
+print(f"{'CaLogisticRegression':<28} {'n_passes_':>15} {'optimality_':>12}")
 for case, (rows, y) in cases.items():
     values = {}
     for name, make in models.items():
@@ -67,8 +68,8 @@ for case, (rows, y) in cases.items():
         values[name] = objective(fitted, rows, y)
         if isinstance(fitted, CaLogisticRegression):
             print(
-                f"{case:<20} {y.sum():>7} ones: {fitted.n_passes_:.1f} reads, "
-                f"optimality {fitted.optimality_:.1e}, {len(caught)} warnings"
+                f"{case:<18} tol={fitted.tol:.0e} {fitted.n_passes_:9.1f} reads "
+                f"{fitted.optimality_:12.1e} {len(caught):9} warnings"
             )
     exact = LogisticRegression(solver="newton-cholesky", tol=1e-10).fit(rows, y)
     best = min(objective(exact, rows, y), *values.values())
@@ -77,9 +78,12 @@ for case, (rows, y) in cases.items():
 
 fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 positions = np.arange(len(cases))
+markers = dict(zip(gaps, "osD^", strict=True))
 for shift, (name, gap) in enumerate(gaps.items()):
-    ax.scatter(positions + 0.12 * (shift - 1.5), gap, s=60, label=name, zorder=2)
-ax.set_xticks(positions, cases)
+    places = positions + 0.12 * (shift - 1.5)
+    ax.scatter(places, gap, s=60, marker=markers[name], label=name, zorder=2)
+ones = [f"{case}\n{y.sum():,} ones" for case, (_, y) in cases.items()]
+ax.set_xticks(positions, ones)
 ax.set(yscale="log", ylabel="relative suboptimality on all rows")
 ax.grid(axis="y", color="0.9", zorder=0)
 fig.legend(ncols=2, loc="outside upper center")

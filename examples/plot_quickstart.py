@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skcara import CaLogisticRegression, ConvergenceDisplay
+from skcara import CaLogisticRegression, ConvergenceDisplay, MeasureDisplay
 
 rng = np.random.default_rng(0)
 n_rows, n_features = 300_000, 20
@@ -68,6 +68,13 @@ plt.show()
 # One dot per read of the full data.
 
 ConvergenceDisplay.from_estimator(ours)
+plt.show()
+
+# %%
+# What it worked on between two reads: the rows of the last reduced measure among all
+# rows, in the plane of two columns.
+
+MeasureDisplay.from_estimator(ours, X, features=(0, 1))
 plt.show()
 
 # %%

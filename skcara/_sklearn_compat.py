@@ -3,10 +3,14 @@
 scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
 """
 
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import _raise_for_params as raise_for_params
+from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -15,7 +19,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
     HAS_CALLBACKS = False
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stand-in without callbacks."""
 
 
@@ -25,7 +29,8 @@ class CachedParamNamesMixin:
     @classmethod
     @cache
     def _get_param_names(cls):
-        return super()._get_param_names()
+        # The method of BaseEstimator, which comes after this mixin.
+        return super()._get_param_names()  # type: ignore[misc]
 
 
 def has_callbacks(estimator) -> bool:
@@ -33,7 +38,14 @@ def has_callbacks(estimator) -> bool:
     return hasattr(estimator, "_skl_callbacks")
 
 
-fit_context = _fit_context(prefer_skip_nested_validation=True)
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def fit_context(fit: _Method) -> _Method:
+    """Decorate a method ``fit``: it validates parameters, and keeps its type."""
+    decorated: _Method = _fit_context(prefer_skip_nested_validation=True)(fit)
+    return decorated
+
 
 __all__ = [
     "HAS_CALLBACKS",
@@ -43,4 +55,6 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "has_callbacks",
+    "raise_for_params",
+    "routing_enabled",
 ]

@@ -1,6 +1,7 @@
 """What the documentation says is true: its code runs, its names and pictures exist."""
 
 import ast
+import builtins
 import doctest
 import importlib
 import pkgutil
@@ -20,6 +21,16 @@ MODULES = ["skcara"] + [
 ]
 GALLERY = sorted((ROOT / "examples").glob("plot_*.py"))
 PAGES_WITH_CODE = {"README.md", "index.rst", "getting_started.rst", "user_guide.rst"}
+
+
+INVENTORIES = sorted((ROOT / "doc" / "inventories").glob("*.txt"))
+
+
+def resolve(name):
+    """Return the object with this full name, whatever part of it is a module."""
+    if name in vars(builtins):
+        return vars(builtins)[name]
+    return pkgutil.resolve_name(name)
 
 
 def python_blocks(page):
@@ -98,3 +109,14 @@ def test_gallery_scripts_have_a_title_and_a_place(script):
     assert underline == "=" * len(title)
     order = (ROOT / "doc" / "gallery_order.py").read_text()
     assert f'"{script.name}"' in order
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: path.stem)
+def test_names_that_pages_link_to_exist(inventory):
+    address, *entries = inventory.read_text().splitlines()
+    assert address.startswith("https://")
+    assert address.endswith("/")
+    names = [entry.split()[0] for entry in entries if " py:" in entry]
+    assert len(names) == len(set(names))
+    for name in names:
+        resolve(name)

@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 from example_modules import EXAMPLES, imported
 
+from skcara.recombination import RECOMBINATION_METHODS
+
 FOLDER = EXAMPLES / "benchmarks"
 NAMES = ("problems", "judge", "reference", "adapters")
 
@@ -209,3 +211,28 @@ def test_small_fits_are_compared_with_their_twins(tmp_path):
             assert float(record[f"default_{rival}_ms"]) > 0
     report = (tmp_path / "small.md").read_text()
     assert report.count("| multinomial, 4 classes | 200 x 5 |") == 2
+
+
+def test_price_list_of_the_methods_is_complete(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_methods.py"), "--quick"]
+    command += ["--dimension", "3", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    report = (tmp_path / "methods.md").read_text()
+    assert all(f"| `{method}` |" in report for method in RECOMBINATION_METHODS)
+
+
+def test_slower_fits_are_reported_and_faster_ones_are_not(tmp_path):
+    """The table claims that one fit was a thousand times faster, another slower."""
+    command = [sys.executable, str(FOLDER / "bench_regression.py"), "--quick"]
+    command += ["--repeats", "1", "--table", str(tmp_path / "ratios.csv")]
+    subprocess.run([*command, "--update"], check=True, capture_output=True)
+    lines = (tmp_path / "ratios.csv").read_text().splitlines()
+    ratios = dict(line.rsplit(",", 1) for line in lines[1:])
+    assert len(ratios) == 11
+    stored = {name: 1e3 * float(ratio) for name, ratio in ratios.items()}
+    stored["tall lasso"] /= 1e6
+    rows = [f"{name},{ratio}" for name, ratio in stored.items()]
+    (tmp_path / "ratios.csv").write_text("\n".join([lines[0], *rows]))
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    warnings = [line for line in output.splitlines() if line.startswith("WARNING")]
+    assert warnings == ["WARNING: tall lasso is slower than the stored ratio allows."]

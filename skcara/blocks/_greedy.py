@@ -129,6 +129,11 @@ class _BlockGreedyRule(GreedyRule):
             self._prepared = self._prepare(hessians)
         return self._prepared
 
+    @staticmethod
+    @abstractmethod
+    def _prepare(hessians):
+        """What the score needs of the Hessians of all blocks."""
+
 
 class GSL(_BlockGreedyRule):
     r"""GSL: the largest :math:`\|g_B\|_2^2 / L_B`, [2]_."""

@@ -12,6 +12,7 @@ References
    arXiv:1712.08859.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +71,27 @@ def cut_into_blocks(order, block_size):
     return [np.sort(order[start : start + block_size]) for start in starts]
 
 
-class VariableBlocks:
+class Partition(ABC):
+    """How coordinates are lined up before they are cut into blocks."""
+
+    #: Whether the blocks stay the same in all rounds.
+    is_fixed: bool
+
+    @staticmethod
+    @abstractmethod
+    def coordinate_order(n_coords, curvature) -> np.ndarray:
+        """Coordinates in the order in which they are cut into blocks.
+
+        Parameters
+        ----------
+        n_coords : int
+            Number of coordinates.
+        curvature : Curvature
+            Asked for L_i by the partitions that sort.
+        """
+
+
+class VariableBlocks(Partition):
     """VB: no fixed partition, each round forms its blocks from any coordinates."""
 
     is_fixed = False
@@ -82,7 +103,7 @@ class VariableBlocks:
         return np.arange(n_coords)
 
 
-class Order:
+class Order(Partition):
     """Order: consecutive coordinates share a block."""
 
     is_fixed = True
@@ -94,7 +115,7 @@ class Order:
         return np.arange(n_coords)
 
 
-class Sort:
+class Sort(Partition):
     """Sort: coordinates of similar curvature L_i share a block, largest first."""
 
     is_fixed = True
@@ -106,7 +127,7 @@ class Sort:
         return np.argsort(-curvature.lipschitz(), kind="stable")
 
 
-class Avg:
+class Avg(Partition):
     """Avg: small and large curvatures alternate, so that blocks are alike.
 
     The order is smallest, largest, second smallest, second largest, ...; for an odd
@@ -127,7 +148,12 @@ class Avg:
         return order
 
 
-PARTITIONS = {"VB": VariableBlocks, "Sort": Sort, "Order": Order, "Avg": Avg}
+PARTITIONS: dict[str, type[Partition]] = {
+    "VB": VariableBlocks,
+    "Sort": Sort,
+    "Order": Order,
+    "Avg": Avg,
+}
 
 
 def make_candidates(partition, n_coords, block_size, curvature):

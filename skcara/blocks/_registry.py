@@ -7,9 +7,9 @@ selection rule, write its class and add one line to ``SELECTIONS``; its attribut
 
 from skcara.blocks._greedy import GS, GSD, GSL, GSQ, IHT, GSDHb
 from skcara.blocks._partition import PARTITIONS, make_candidates
-from skcara.blocks._selection import Cyclic, Lipschitz, Perm, Random
+from skcara.blocks._selection import Cyclic, Lipschitz, Perm, Random, SelectionRule
 
-SELECTIONS = {
+SELECTIONS: dict[str, type[SelectionRule]] = {
     "GS": GS,
     "Random": Random,
     "Cyclic": Cyclic,

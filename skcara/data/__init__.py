@@ -1,8 +1,10 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
+from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
+from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
@@ -28,16 +30,21 @@ __all__ = [
     "Chunk",
     "Coordinates",
     "Facts",
+    "FoldBatch",
+    "FoldSets",
     "PriorityRows",
     "Source",
+    "StackedLabels",
     "SumTask",
     "TargetMoments",
     "Task",
     "append_ones",
     "chunk_rows_for",
     "csr_view",
+    "fold_batches",
     "gram",
     "group_sums",
+    "most_atoms",
     "one_blas_thread",
     "predictions",
     "row_range",

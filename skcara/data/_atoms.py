@@ -47,6 +47,19 @@ class FoldBatch:
         return self.train.shape[1]
 
 
+class StackedLabels:
+    """The labels of all batches side by side, without a copy of them.
+
+    Sliced or indexed by rows it is an array of shape (n_rows, n_batches).
+    """
+
+    def __init__(self, batches: list[FoldBatch]):
+        self._labels = [batch.labels for batch in batches]
+
+    def __getitem__(self, rows):
+        return np.column_stack([labels[rows] for labels in self._labels])
+
+
 def most_atoms(n_rows: int, n_features: int) -> int:
     """Number of atoms up to which sharing them among folds pays."""
     return max(n_rows // (_ROWS_PER_COLUMN * max(n_features, 1)), _MIN_ATOMS)

@@ -198,8 +198,12 @@ class ArraySource:
         targets = self.target if self.target.ndim == 2 else self.target[:, None]
         sums, squares = 0.0, 0.0
         for part in self._slices(0, self.n_rows):
-            deviations = targets[part] - reference
-            weighted = self._weighted(deviations, part)
+            deviations = weighted = targets[part] - reference
+            if self.weights is not None:
+                weights = self.weights[part][:, None]
+                # Rows of weight zero may hold anything.
+                deviations = np.where(weights > 0, deviations, 0.0)
+                weighted = deviations * weights
             sums += weighted.sum(axis=0)
             squares += np.einsum("ij,ij->j", weighted, deviations)
         offsets = sums / total
@@ -209,9 +213,6 @@ class ArraySource:
             TargetMoments(float(mean), float(variance), float(variance + mean**2))
             for mean, variance in zip(means, variances, strict=True)
         )
-
-    def _weighted(self, values, part):
-        return values if self.weights is None else values * self.weights[part][:, None]
 
     # ---- passes ----------------------------------------------------------------
 
@@ -308,7 +309,7 @@ class ArraySource:
             elif not weights.all():
                 chosen = np.flatnonzero(weights) * stride
                 weights = self.weights[chosen]
-        rows = self.X[chosen].astype(np.float64, copy=False)
+        rows = _readable(self.X[chosen]).astype(np.float64, copy=False)
         return rows, self.target[chosen], weights
 
     def draw(self, n_draws, rng):

@@ -1,4 +1,4 @@
-"""What the three estimators share: parameters, the skeleton of ``fit``, attributes."""
+"""What the estimators share: parameters, the skeleton of ``fit``, attributes."""
 
 import inspect
 import warnings
@@ -54,29 +54,14 @@ def _solver_defaults(estimator_class) -> dict:
     return {name: signature[name].default for name in SOLVER_PARAMETERS}
 
 
-class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
-    """Base class of the estimators; not for direct use."""
+class LinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
+    """Base class of all estimators, searches included; not for direct use."""
 
-    _doc_link_module = "skcara"
-    _doc_link_template = (
-        "https://skcara.readthedocs.io/en/latest/generated/skcara.{estimator_name}.html"
-    )
+    coef_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
-        "solver": [StrOptions({"auto", *SOLVERS})],
-        "recombination": [StrOptions(set(RECOMBINATION_METHODS)), None],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
-        "partition": [StrOptions(set(PARTITIONS))],
-        "selection": [StrOptions(set(SELECTIONS))],
-        "fraction": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right"), None],
-        "direction": [StrOptions({"auto", *DIRECTIONS})],
-        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "control": [StrOptions({"auto", *CONTROLS})],
-        "max_inner_iter": [
-            StrOptions({"auto"}),
-            Interval(Integral, 1, None, closed="left"),
-        ],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -93,6 +78,33 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coef_")
+
+
+class BaseCaLinearModel(LinearModel):
+    """Base class of the estimators with a solver; not for direct use."""
+
+    solver_: str
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **LinearModel._parameter_constraints,
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "recombination": [StrOptions(set(RECOMBINATION_METHODS)), None],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "partition": [StrOptions(set(PARTITIONS))],
+        "selection": [StrOptions(set(SELECTIONS))],
+        "fraction": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right"), None],
+        "direction": [StrOptions({"auto", *DIRECTIONS})],
+        "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "control": [StrOptions({"auto", *CONTROLS})],
+        "max_inner_iter": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+    }
 
     # ---- the skeleton of fit -----------------------------------------------------
 
@@ -212,9 +224,6 @@ class BaseCaLinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimat
             l2=np.where(is_feature, l2, 0.0),
             positive=is_feature & positive,
         )
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
 
 
 @contextmanager

@@ -92,6 +92,8 @@ class CaLasso(CaRegressor):
         "positive": ["boolean"],
         "warm_start": ["boolean"],
     }
+    dual_gap_: float | list[float]
+
     _squeezes_target = True
     _criterion_name = "the duality gap relative to the variance of y"
 

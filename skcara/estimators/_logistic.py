@@ -1,6 +1,7 @@
 """CaLogisticRegression: drop-in for scikit-learn's LogisticRegression."""
 
 from numbers import Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -96,6 +97,19 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
     0.99
     """
 
+    classes_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: np.ndarray
+    strategy_: str
+    n_passes_: float
+    n_recombinations_: int
+    n_calibrations_: int
+    support_: np.ndarray | None
+    support_weights_: np.ndarray | None
+    objective_: float
+    optimality_: float
+    history_: np.ndarray
+
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **BaseCaLinearModel._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="right")],
@@ -153,7 +167,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
@@ -237,7 +251,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
 
     # ---- prediction --------------------------------------------------------------
 
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Linear predictions.
 
         Parameters
@@ -254,7 +268,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predict class labels.
 
         Parameters
@@ -269,7 +283,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Logarithm of the class probabilities, without underflow.
 
         Parameters
@@ -286,7 +300,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores = scores - scores.max(axis=1, keepdims=True)
         return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
         Parameters

@@ -69,9 +69,12 @@ class FitObserver:
         """
         if self._estimator.verbose:
             print_round(record, number if self._n_problems > 1 else None)
+        return self._tell_callbacks("round", attributes)
+
+    def _tell_callbacks(self, task_name, attributes) -> bool:
         if self._context is None:
             return False
-        leaf = self._context.subcontext(task_name="round")
+        leaf = self._context.subcontext(task_name=task_name)
         leaf.call_on_fit_task_begin(**self._data)
         return bool(
             leaf.call_on_fit_task_end(

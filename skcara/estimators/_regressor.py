@@ -1,6 +1,7 @@
 """The skeleton shared by the two regressors."""
 
 from abc import abstractmethod
+from typing import Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -15,8 +16,40 @@ from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
 
 
-class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
+class LinearRegressorMixin(RegressorMixin):
+    """Predictions of a linear model."""
+
+    def predict(self, X) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return X @ self.coef_.T + self.intercept_
+
+
+class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
     """Squared loss with a separable penalty, one problem per target."""
+
+    # With several targets, what describes a run is a list over the targets.
+    intercept_: float | np.ndarray
+    n_iter_: int | list[int]
+    strategy_: str | list[str]
+    n_passes_: float | list[float]
+    n_recombinations_: int | list[int]
+    n_calibrations_: int | list[int]
+    support_: np.ndarray | list[np.ndarray | None] | None
+    support_weights_: np.ndarray | list[np.ndarray | None] | None
+    objective_: float | list[float]
+    optimality_: float | list[float]
+    history_: np.ndarray | list[np.ndarray]
 
     #: Whether targets of shape (n_samples, 1) give attributes of a single target.
     _squeezes_target = False
@@ -30,7 +63,7 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
         """Stopping criterion."""
 
     @fit_context
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
@@ -124,18 +157,3 @@ class CaRegressor(MultiOutputMixin, RegressorMixin, BaseCaLinearModel):
     def _more_attributes(self, results) -> dict:
         """Fitted attributes of one estimator only, a list over targets each."""
         return {}
-
-    def predict(self, X):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_

@@ -14,7 +14,9 @@ from skcara.passes._columns import (
     column_pairs,
     pair_numbers,
 )
-from skcara.passes._evaluate import Evaluate
+from skcara.passes._evaluate import Evaluate, evaluate_first
+from skcara.passes._fold_hessians import FoldHessians
+from skcara.passes._fold_moments import FoldMoments
 from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
@@ -36,6 +38,8 @@ __all__ = [
     "DrawInfluential",
     "Evaluate",
     "EvaluateFolds",
+    "FoldHessians",
+    "FoldMoments",
     "FoldSums",
     "Gram",
     "GramSums",
@@ -46,6 +50,7 @@ __all__ = [
     "TakeBlock",
     "TakenRows",
     "column_pairs",
+    "evaluate_first",
     "pair_numbers",
     "row_weights",
 ]

@@ -65,6 +65,26 @@ class Evaluate:
         return _EvaluateTask(tuple(requests))
 
 
+def evaluate_first(problem: Problem, params, group_rows=None, *, moments="variance"):
+    """Ask for the first evaluation of a problem; a generator of requests.
+
+    Parameters
+    ----------
+    problem, params, group_rows
+        As for :class:`Evaluate`.
+    moments : {"mean", "variance"}
+        Moments of the columns to collect, if the criterion of the problem needs any.
+
+    Returns
+    -------
+    evaluated : Evaluated
+        The evaluation, and the problem that knows the moments.
+    """
+    if problem.criterion.needs_moments:
+        return (yield Evaluate(problem, params, group_rows, moments))
+    return Evaluated(problem, (yield Evaluate(problem, params, group_rows)))
+
+
 @dataclass(frozen=True, eq=False)
 class _EvaluateTask(SumTask):
     requests: tuple[Evaluate, ...]

@@ -19,17 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Coordinates, SumTask
-from skcara.data._atoms import FoldBatch
-from skcara.data._rows import row_range
+from skcara.data import Coordinates, FoldSets, SumTask
 from skcara.objective import Loss
 
 # Predictions that are made at a time stay in the cache.
 _PIECE_PREDICTIONS = 2**17
 _MIN_PIECE_ROWS = 64
-# Rows of a chunk are sorted by atom if there are this many for each; else the weights
-# with which they enter each fold are written out.
-_MIN_ATOM_ROWS = 64
 #: Largest loss of a row that counts in a score: that of the probability ``eps``, below
 #: which scikit-learn's log loss clips.
 LARGEST_TEST_LOSS = -float(np.log(np.finfo(np.float64).eps))
@@ -61,8 +56,7 @@ class EvaluateFolds(SumTask):
     ----------
     coordinates : Coordinates
     loss : Loss
-    folds : FoldBatch
-        Atoms of the source and of the folds.
+    sets : FoldSets
     params : ndarray of shape (n_columns, n_params, n_outputs)
     fold_of : ndarray of int of shape (n_columns,)
     with_test : bool
@@ -74,7 +68,7 @@ class EvaluateFolds(SumTask):
 
     coordinates: Coordinates
     loss: Loss
-    folds: FoldBatch
+    sets: FoldSets
     params: np.ndarray
     fold_of: np.ndarray
     with_test: bool = False
@@ -114,37 +108,16 @@ class EvaluateFolds(SumTask):
         sums = [np.zeros(shape[:2]), np.zeros(train_shape)]
         if self.with_test:
             sums += [np.zeros(shape[:2]), np.zeros(shape), np.zeros(n_columns)]
-        for piece, atom in self._pieces(chunk):
-            self._add_piece(sums, piece, atom)
+        n_rows = _PIECE_PREDICTIONS // (n_columns * n_outputs)
+        for piece in self.sets.pieces(chunk, max(n_rows, _MIN_PIECE_ROWS)):
+            self._add_piece(sums, *piece)
         return sums
 
-    def _pieces(self, chunk):
-        """Yield parts of a chunk, with their atom if it is a single one."""
-        present = np.flatnonzero(np.bincount(chunk.atom))
-        n_outputs = self._n_columns * self.loss.n_outputs
-        n_rows = max(_PIECE_PREDICTIONS // n_outputs, _MIN_PIECE_ROWS)
-        if len(present) * _MIN_ATOM_ROWS > chunk.n_rows:
-            for piece in _cut(chunk, n_rows):
-                yield piece, None
-            return
-        for atom in present:
-            own = chunk
-            if len(present) > 1:
-                chosen = np.flatnonzero(chunk.atom == atom)
-                own = chunk._replace(
-                    rows=chunk.rows[chosen],
-                    target=chunk.target[chosen],
-                    weights=None if chunk.weights is None else chunk.weights[chosen],
-                    atom=chunk.atom[chosen],
-                )
-            for piece in _cut(own, n_rows):
-                yield piece, atom
-
-    def _add_piece(self, sums, piece, atom):
+    def _add_piece(self, sums, piece, train, test):
         rows = None
         if self.with_test or not self.is_single:
             rows = self.coordinates.rows(piece.rows)
-        columns, weights = _members(self.folds.train, self.fold_of, piece, atom)
+        columns, weights = _members(train, self.fold_of)
         if columns.size:
             own, coefs = rows, self._effective
             if self.is_single:
@@ -155,7 +128,7 @@ class EvaluateFolds(SumTask):
             _add_to(sums[:2], columns, slopes, own, has_ones=self.is_single)
         if not self.with_test:
             return
-        columns, weights = _members(self.folds.test, self.fold_of, piece, atom)
+        columns, weights = _members(test, self.fold_of)
         if columns.size:
             self._add_test(sums[2:], rows, columns, piece, weights)
 
@@ -192,22 +165,7 @@ def _transposed(sums):
     return np.ascontiguousarray(sums.transpose(0, 2, 1))
 
 
-def _cut(chunk, n_rows):
-    """Parts of at most so many consecutive rows."""
-    if chunk.n_rows <= n_rows:
-        yield chunk
-        return
-    for start in range(0, chunk.n_rows, n_rows):
-        part = slice(start, min(start + n_rows, chunk.n_rows))
-        yield chunk._replace(
-            rows=row_range(chunk.rows, part.start, part.stop),
-            target=chunk.target[part],
-            weights=None if chunk.weights is None else chunk.weights[part],
-            atom=chunk.atom[part],
-        )
-
-
-def _members(counts, fold_of, piece, atom):
+def _members(counts, fold_of):
     """Columns to whose sets some rows belong, and how often the rows are in them.
 
     Returns
@@ -216,14 +174,9 @@ def _members(counts, fold_of, piece, atom):
     weights : ndarray of shape (n_columns, 1) or (n_columns, n_rows), or None
         None if all are one.
     """
-    if atom is None:
-        weights = counts[:, piece.atom]
-        columns = np.flatnonzero(weights.any(axis=1)[fold_of])
-        return columns, weights[fold_of[columns]]
-    weights = counts[fold_of, atom]
-    columns = np.flatnonzero(weights)
-    weights = weights[columns]
-    return columns, None if (weights == 1).all() else weights[:, None]
+    columns = np.flatnonzero(counts.any(axis=1)[fold_of])
+    weights = counts[fold_of[columns]]
+    return columns, None if (weights == 1).all() else weights
 
 
 def _weigh(slopes, row_weights, weights):

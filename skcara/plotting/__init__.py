@@ -2,5 +2,12 @@
 
 from skcara.plotting._convergence import ConvergenceDisplay
 from skcara.plotting._measure import MeasureDisplay
+from skcara.plotting._path import PathDisplay
+from skcara.plotting._validation import ValidationDisplay
 
-__all__ = ["ConvergenceDisplay", "MeasureDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "MeasureDisplay",
+    "PathDisplay",
+    "ValidationDisplay",
+]

@@ -2,26 +2,37 @@
 
 import numpy as np
 
-from skcara.plotting._run import import_pyplot, read_run
+from skcara.plotting._run import as_list, import_pyplot, read_run
 
 _AGAINST = {"passes": "reads of the full data", "seconds": "seconds"}
-_QUANTITIES = ("gap", "optimality")
+_QUANTITIES = ("gap", "criterion", "optimality")
+_LABELS = {
+    "criterion": "what is compared with tol",
+    "optimality": "largest KKT violation",
+}
 _EPS = np.finfo(np.float64).eps
+# The default colours repeat after ten; more lines than that share one.
+_MOST_COLORS = 10
 
 
 class ConvergenceDisplay:
-    """Objective gap and optimality of a fit, round by round.
+    """Objective gap and stopping criterion of a fit, round by round.
 
-    Both are those of the full data: what was recorded in ``history_`` when the stopping
-    rule looked at it. Make it with :meth:`from_estimator`.
+    All numbers are those of the full data: what was recorded in ``history_`` when the
+    stopping rule looked at it. A fit on several targets is drawn with one line each.
+    Make it with :meth:`from_estimator`.
 
     Parameters
     ----------
-    history : structured ndarray
-        The attribute ``history_`` of a fitted estimator.
-    reference : float, default=None
-        Minimum of the objective, in mean form as ``objective_``. None takes the lowest
-        objective of the run, whose own gap is then not known and not drawn.
+    history : structured ndarray or list of them
+        The attribute ``history_`` of a fitted estimator, one entry per target.
+    reference : float or list of float, default=None
+        What the objective is compared with, in mean form as ``objective_``. None takes
+        the lowest objective of the run, whose own gap is then not known and not drawn.
+    reference_name : str, default="minimum"
+        What the reference is, for the label of the axis.
+    tol : float, default=None
+        Drawn where the criterion is drawn.
     name : str, default=None
         Label of the lines.
 
@@ -31,7 +42,8 @@ class ConvergenceDisplay:
         The matplotlib axes.
     figure_ : matplotlib figure
         The figure that contains them.
-    lines_ : ndarray of shape (n_quantities, n_against)
+    lines_ : ndarray of shape (n_quantities, n_against) or \
+(n_quantities, n_against, n_targets)
         The curves.
 
     See Also
@@ -51,9 +63,19 @@ class ConvergenceDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, history, *, reference=None, name=None):
+    def __init__(
+        self,
+        history,
+        *,
+        reference=None,
+        reference_name="minimum",
+        tol=None,
+        name=None,
+    ):
         self.history = history
         self.reference = reference
+        self.reference_name = reference_name
+        self.tol = tol
         self.name = name
 
     @classmethod
@@ -63,7 +85,7 @@ class ConvergenceDisplay:
         *,
         reference=None,
         against=("passes", "seconds"),
-        quantities=("gap", "optimality"),
+        quantities=("gap", "criterion"),
         name=None,
         ax=None,
         **line_kw,
@@ -73,15 +95,19 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : fitted estimator of skcara
-            Fitted on one target.
-        reference : float, default=None
-            Minimum of the objective, in mean form as ``objective_``. None takes the
-            certified lower bound ``objective_ - dual_gap_`` where there is one, and
-            otherwise the lowest objective of the run.
+            Fitted on one target or on several.
+        reference : float or list of float, default=None
+            Minimum of the objective, in mean form as ``objective_``, one per target.
+            None takes the certified lower bound ``objective_ - dual_gap_`` where there
+            is one, and otherwise the lowest objective of the run; the label of the
+            axis says which.
         against : tuple of {"passes", "seconds"}, default=("passes", "seconds")
             Horizontal axes, one column of panels each.
-        quantities : tuple of {"gap", "optimality"}, default=("gap", "optimality")
-            Vertical axes, one row of panels each.
+        quantities : tuple of {"gap", "criterion", "optimality"}, \
+default=("gap", "criterion")
+            Vertical axes, one row of panels each: the objective minus the reference,
+            the number that is compared with ``tol``, and the largest violation of the
+            optimality conditions.
         name : str, default=None
             Label of the lines; None takes class and solver.
         ax : matplotlib axes or array of them, default=None
@@ -95,12 +121,18 @@ class ConvergenceDisplay:
         display : ConvergenceDisplay
         """
         history = read_run(estimator, "history_", cls.__name__)
+        reference_name = "minimum"
         if reference is None:
-            gap = getattr(estimator, "dual_gap_", np.nan)
-            reference = estimator.objective_ - gap if np.isfinite(gap) else None
+            reference, reference_name = _lower_bound(estimator), "dual bound"
         if name is None:
             name = f"{type(estimator).__name__}, {estimator.solver_}"
-        display = cls(history, reference=reference, name=name)
+        display = cls(
+            history,
+            reference=reference,
+            reference_name=reference_name,
+            tol=estimator.tol,
+            name=name,
+        )
         return display.plot(ax, against=against, quantities=quantities, **line_kw)
 
     def plot(
@@ -108,7 +140,7 @@ class ConvergenceDisplay:
         ax=None,
         *,
         against=("passes", "seconds"),
-        quantities=("gap", "optimality"),
+        quantities=("gap", "criterion"),
         name=None,
         **line_kw,
     ):
@@ -124,30 +156,33 @@ class ConvergenceDisplay:
         display : ConvergenceDisplay
             With the attributes that are set by drawing.
         """
-        _check_names("against", against, _AGAINST)
+        histories = as_list(self.history)
         _check_names("quantities", quantities, _QUANTITIES)
+        _check_names("against", against, _AGAINST)
         self.axes_ = self._make_axes(ax, (len(quantities), len(against)))
         self.figure_ = self.axes_[0, 0].figure
-        line_kw = {
-            "marker": "o",
-            "markersize": 4,
-            "label": self.name if name is None else name,
-            **line_kw,
-        }
-        self.lines_ = np.empty(self.axes_.shape, dtype=object)
+        styles = _styles(self.name if name is None else name, len(histories), line_kw)
+        lines = np.empty((*self.axes_.shape, len(histories)), dtype=object)
         for row, quantity in enumerate(quantities):
-            values, label = self._values(quantity)
+            values, label = self._values(histories, quantity)
+            first = self.axes_[row, 0]
+            first.set_ylabel(_common_label(first.get_ylabel(), label))
             for column, horizontal in enumerate(against):
                 axes = self.axes_[row, column]
-                (line,) = axes.plot(self.history[horizontal], values, **line_kw)
-                self.lines_[row, column] = line
+                for target, history in enumerate(histories):
+                    (lines[row, column, target],) = axes.plot(
+                        history[horizontal], values[target], **styles[target]
+                    )
                 axes.set(yscale="log")
-                if row == len(quantities) - 1:
-                    axes.set_xlabel(_AGAINST[horizontal])
-                if column == 0:
-                    axes.set_ylabel(label)
-        if line_kw["label"] is not None:
+                if quantity == "criterion" and self.tol:
+                    _draw_tol(axes, self.tol)
+        for axes, horizontal in zip(self.axes_[-1], against, strict=True):
+            axes.set_xlabel(_AGAINST[horizontal])
+        self.lines_ = lines if isinstance(self.history, list) else lines[:, :, 0]
+        if styles[0]["label"] is not None:
             self.axes_[0, -1].legend()
+        if all(len(history) == 1 for history in histories):
+            _explain_single_round(self.axes_, histories)
         return self
 
     def _make_axes(self, ax, shape):
@@ -171,16 +206,90 @@ class ConvergenceDisplay:
             )
         return axes.reshape(shape)
 
-    def _values(self, quantity):
-        if quantity == "optimality":
-            return self.history["optimality"], "largest KKT violation"
-        objective = self.history["objective"]
+    def _values(self, histories, quantity):
+        """Return the curve of every target, and the label of their axis."""
+        if quantity != "gap":
+            return [history[quantity] for history in histories], _LABELS[quantity]
+        objectives = [history["objective"] for history in histories]
         if self.reference is None:
-            gap = objective - objective.min()
-            return np.where(gap > 0, gap, np.nan), "objective − lowest of the run"
+            gaps = [objective - objective.min() for objective in objectives]
+            drawn = [np.where(gap > 0, gap, np.nan) for gap in gaps]
+            return drawn, "objective − lowest of the run"
+        references = np.broadcast_to(self.reference, len(histories))
         # What is left of a gap below the rounding of the objective is noise.
-        rounding = _EPS * max(abs(self.reference), np.finfo(np.float64).tiny)
-        return np.maximum(objective - self.reference, rounding), "objective − minimum"
+        rounding = _EPS * np.maximum(np.abs(references), np.finfo(np.float64).tiny)
+        gaps = [
+            np.maximum(objective - reference, floor)
+            for objective, reference, floor in zip(
+                objectives, references, rounding, strict=True
+            )
+        ]
+        return gaps, f"objective − {self.reference_name}"
+
+
+def _lower_bound(estimator):
+    """Certified lower bound of the objective, one per target; None without one."""
+    gaps = np.array(as_list(getattr(estimator, "dual_gap_", np.nan)))
+    if not np.isfinite(gaps).all():
+        return None
+    return list(np.array(as_list(estimator.objective_)) - gaps)
+
+
+def _styles(name, n_targets, line_kw):
+    """Keywords of the line of every target."""
+    common = {"marker": "o", "markersize": 4}
+    if n_targets == 1:
+        return [{**common, "label": name, **line_kw}]
+    prefix = "" if name is None else f"{name}, "
+    if n_targets <= _MOST_COLORS:
+        return [
+            {**common, "label": f"{prefix}target {target}", **line_kw}
+            for target in range(n_targets)
+        ]
+    common |= {"color": "C0", "alpha": 0.5, "linewidth": 1, "markersize": 3}
+    labels = [f"{prefix}{n_targets} targets"] + [None] * (n_targets - 1)
+    return [{**common, "label": label, **line_kw} for label in labels]
+
+
+def _draw_tol(axes, tol):
+    """Dotted line at ``tol``; once, however many runs share the axes."""
+    if any(line.get_gid() == f"tol {tol}" for line in axes.lines):
+        return
+    axes.axhline(tol, color="0.5", linestyle=":", linewidth=1, gid=f"tol {tol}")
+    axes.annotate(
+        "tol",
+        (1, tol),
+        (-2, -2),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color="0.5",
+    )
+
+
+def _common_label(old, new):
+    """Label of an axis that two runs share, true for both."""
+    if old in ("", new):
+        return new
+    return "objective − its reference"
+
+
+def _explain_single_round(axes, histories):
+    """Say that a lone dot is the whole story, and show how far it is from the start."""
+    passes = max(history["passes"][0] for history in histories)
+    times = "once" if passes == 1 else f"{passes:.3g} times"
+    for panel in axes.flat:
+        panel.set_xlim(left=0)
+    axes[0, 0].annotate(
+        f"a single round: data read {times}, no curve to draw",
+        (0.5, 0.5),
+        xycoords="axes fraction",
+        ha="center",
+        va="center",
+        fontsize="small",
+        color="0.4",
+    )
 
 
 def _check_names(parameter, names, valid):

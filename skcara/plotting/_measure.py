@@ -4,19 +4,25 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from skcara.plotting._run import import_pyplot, read_run
+from skcara.plotting._run import as_list, make_axes, read_run
 
 # Area of all survivors together, in square points: few are drawn large, many small.
+# The usual panel has about 100 000 of them, so that dots of this total do not hide one
+# another.
 _TOTAL_AREA = 3000.0
 _LARGEST_MEAN_AREA = 120.0
+# Below this mean area light rows would be invisible; their weight becomes a colour,
+# which is not seen either on dots of less than about two pixels.
 _SMALLEST_MEAN_AREA = 6.0
+_SMALLEST_AREA = 2.5
 
 
 class MeasureDisplay:
     """Rows and weights of the last reduced measure in a plane.
 
-    The area of a row is proportional to its weight; a part of all rows is drawn behind
-    it. Make it with :meth:`from_estimator`.
+    The area of a row is proportional to its weight; from some hundred rows on, where
+    such dots would hide one another, all are small and the colour shows the weight. A
+    part of all rows is drawn behind them. Make it with :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -41,6 +47,8 @@ class MeasureDisplay:
         The rows behind.
     support_scatter_ : matplotlib collection
         The rows of the measure.
+    colorbar_ : matplotlib colorbar or None
+        Scale of the weights, where the colour shows them.
 
     See Also
     --------
@@ -74,6 +82,7 @@ class MeasureDisplay:
         X,
         *,
         features=None,
+        target=0,
         max_cloud=10_000,
         ax=None,
         cloud_kw=None,
@@ -90,6 +99,8 @@ class MeasureDisplay:
         features : pair of int or of str, default=None
             The two columns to show. None shows the first two principal components of
             the rows that are drawn.
+        target : int, default=0
+            Whose measure to show, if the estimator was fitted on several targets.
         max_cloud : int, default=10_000
             About how many of all rows are drawn behind the measure, at equal steps.
         ax : matplotlib axes, default=None
@@ -103,7 +114,13 @@ class MeasureDisplay:
         -------
         display : MeasureDisplay
         """
-        support = read_run(estimator, "support_", cls.__name__)
+        supports = as_list(read_run(estimator, "support_", cls.__name__))
+        if not 0 <= target < len(supports):
+            raise ValueError(
+                f"target must be below {len(supports)}, the number of targets of the "
+                f"fit, got {target}."
+            )
+        support = supports[target]
         if support is None:
             raise ValueError(
                 f"The last fit of this {type(estimator).__name__} reduced nothing, so "
@@ -124,7 +141,7 @@ class MeasureDisplay:
         project, labels = _projection(estimator, X[::step], features)
         display = cls(
             project(X[support]),
-            estimator.support_weights_,
+            as_list(estimator.support_weights_)[target],
             cloud=project(X[::step]),
             n_rows=n_rows,
             labels=labels,
@@ -144,9 +161,7 @@ class MeasureDisplay:
         display : MeasureDisplay
             With the attributes that are set by drawing.
         """
-        if ax is None:
-            plt = import_pyplot(type(self).__name__)
-            _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+        ax = make_axes(type(self).__name__, ax)
         cloud_kw = {
             "s": 4,
             "color": "0.8",
@@ -155,26 +170,55 @@ class MeasureDisplay:
             "label": f"{self.n_rows:,} rows",
             **(cloud_kw or {}),
         }
-        support_kw = {
-            "s": self._areas(),
+        self.ax_, self.figure_ = ax, ax.figure
+        self.cloud_scatter_ = ax.scatter(*self.cloud.T, **cloud_kw)
+        is_crowded = _TOTAL_AREA / len(self.weights) < _SMALLEST_MEAN_AREA
+        points, style = self._crowd() if is_crowded else self._dots()
+        self.support_scatter_ = ax.scatter(*points.T, **{**style, **support_kw})
+        has_scale = self.support_scatter_.get_array() is not None
+        self.colorbar_ = self._draw_scale() if has_scale else None
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        legend = ax.legend(loc="best")
+        for handle in legend.legend_handles:
+            # Dots of a crowd are too small to be recognised in the legend.
+            handle.set_sizes(np.maximum(handle.get_sizes(), 12.0))
+        return self
+
+    def _draw_scale(self):
+        """Colour bar of the weights, in plain numbers."""
+        # At the call: the package is imported without matplotlib.
+        from matplotlib.ticker import LogFormatter
+
+        scale = self.figure_.colorbar(
+            self.support_scatter_, ax=self.ax_, label="weight", format=LogFormatter()
+        )
+        scale.ax.yaxis.set_minor_formatter(LogFormatter())
+        return scale
+
+    def _dots(self):
+        """Return points and style: the area is the weight."""
+        mean_area = min(_TOTAL_AREA / len(self.weights), _LARGEST_MEAN_AREA)
+        return self.points, {
+            "s": mean_area * self.weights / self.weights.mean(),
             "color": "C1",
             "alpha": 0.7,
             "edgecolors": "none",
             "label": f"the {len(self.weights):,} of the measure, area = weight",
-            **support_kw,
         }
-        self.ax_, self.figure_ = ax, ax.figure
-        self.cloud_scatter_ = ax.scatter(*self.cloud.T, **cloud_kw)
-        self.support_scatter_ = ax.scatter(*self.points.T, **support_kw)
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        ax.legend(loc="best")
-        return self
 
-    def _areas(self):
-        mean_area = np.clip(
-            _TOTAL_AREA / len(self.weights), _SMALLEST_MEAN_AREA, _LARGEST_MEAN_AREA
-        )
-        return mean_area * self.weights / self.weights.mean()
+    def _crowd(self):
+        """Return points and style: small dots, the colour is the weight."""
+        # Light rows are those that were kept for their own sake: few, and drawn last.
+        order = np.argsort(-self.weights, kind="stable")
+        return self.points[order], {
+            "s": max(_TOTAL_AREA / len(self.weights), _SMALLEST_AREA),
+            "c": self.weights[order],
+            "norm": "log",
+            "cmap": "viridis",
+            "linewidths": 0,
+            "rasterized": True,
+            "label": f"the {len(self.weights):,} of the measure, colour = weight",
+        }
 
 
 def _projection(estimator, sample, features):

@@ -21,8 +21,24 @@ def import_pyplot(caller: str):
     return plt
 
 
+def make_axes(caller: str, ax=None):
+    """Return the given axes, or those of a new figure of the usual size.
+
+    Parameters
+    ----------
+    caller : str
+        Class name of the display, for the message if matplotlib is missing.
+    ax : matplotlib axes, default=None
+        What the user gave.
+    """
+    if ax is None:
+        plt = import_pyplot(caller)
+        _, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+    return ax
+
+
 def read_run(estimator, name: str, display: str):
-    """Return a fitted attribute that describes one run.
+    """Return a fitted attribute that describes a fit.
 
     Parameters
     ----------
@@ -38,8 +54,6 @@ def read_run(estimator, name: str, display: str):
         If the estimator is not fitted.
     TypeError
         If it does not describe its runs, as pipelines and searches.
-    ValueError
-        If it was fitted on several targets and so describes several runs.
     """
     check_is_fitted(estimator)
     if not hasattr(estimator, name):
@@ -48,10 +62,9 @@ def read_run(estimator, name: str, display: str):
             "have. Pass a fitted estimator of skcara: of a pipeline its last step, "
             "pipeline[-1], of a search its best_estimator_."
         )
-    value = getattr(estimator, name)
-    if isinstance(value, list):
-        raise ValueError(
-            f"{display} shows one run, but this {type(estimator).__name__} was fitted "
-            f"on {len(value)} targets, one run each. Fit it on one target."
-        )
-    return value
+    return getattr(estimator, name)
+
+
+def as_list(value) -> list:
+    """Return one entry per target: estimators keep a list only for several targets."""
+    return value if isinstance(value, list) else [value]

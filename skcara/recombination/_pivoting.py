@@ -174,8 +174,8 @@ def pivot_early(atoms: Atoms, target: int | None, random: RandomSource):
     Pivoting leaves ``r + 1`` atoms and has nothing to stop early. Where more are
     allowed, it keeps ``r + 1`` groups of as many atoms as the target has room for.
     """
-    group_size = (target or 0) // (atoms.points.shape[1] + 1)
-    if group_size < 2 or len(atoms.weights) <= target:
+    group_size = 0 if target is None else target // (atoms.points.shape[1] + 1)
+    if target is None or group_size < 2 or len(atoms.weights) <= target:
         return in_coordinates(pivot_to_simplex)(atoms, target, random)
     moments = group_moments(Rows(atoms.points, atoms.weights), group_size)
     kept, factors, _ = reduce_groups(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from skcara.objective import Problem
-from skcara.passes import Evaluate
+from skcara.passes import evaluate_first
 from skcara.solvers._driver import Solver
 from skcara.solvers._rounds import Round
 
@@ -47,6 +47,5 @@ def bounded_by_zero(problem: Problem, solver: Solver) -> Solver:
 
 def _round_at_zero(problem):
     params = np.zeros((problem.n_params, problem.n_outputs))
-    moments = "variance" if problem.criterion.needs_moments else None
-    answer = yield Evaluate(problem, params, moments=moments)
-    yield Round(answer if moments is None else answer.evaluation)
+    _, evaluation = yield from evaluate_first(problem, params)
+    yield Round(evaluation)

@@ -23,7 +23,7 @@ def test_curves_are_the_history(fitted):
     display = ConvergenceDisplay.from_estimator(fitted, reference=0.0)
     history = fitted.history_
     for column, horizontal in enumerate(("passes", "seconds")):
-        for row, values in enumerate((history["objective"], history["optimality"])):
+        for row, values in enumerate((history["objective"], history["criterion"])):
             line = display.lines_[row, column]
             assert_array_equal(line.get_xdata(), history[horizontal])
             assert_array_equal(line.get_ydata(), values)
@@ -49,11 +49,14 @@ def test_certified_bound_is_the_reference_where_there_is_one():
     assert (display.lines_[0, 0].get_ydata() > 0).all()
 
 
-def test_single_round_is_drawn():
+def test_single_round_is_drawn_and_explained():
     model = CaLasso(0.01).fit(*regression())
     display = ConvergenceDisplay.from_estimator(model)
     assert len(model.history_) == len(display.lines_[0, 0].get_xdata())
     assert np.isfinite(display.lines_[0, 0].get_ydata()).all()
+    note = display.axes_[0, 0].texts[0].get_text()
+    assert note == "a single round: data read once, no curve to draw"
+    assert display.axes_[0, 0].get_xlim()[0] == 0
     display.figure_.canvas.draw()
 
 
@@ -78,7 +81,7 @@ def test_one_panel_fits_into_given_axes(fitted):
     ("options", "message"),
     [
         ({"against": ("time",)}, r"against must be a tuple.*'passes', 'seconds'"),
-        ({"quantities": "gap"}, r"quantities must be a tuple.*'gap', 'optimality'"),
+        ({"quantities": "gap"}, r"quantities must be a tuple.*'gap',.*'optimality'"),
         ({"quantities": ()}, "quantities must be a tuple"),
     ],
     ids=str,
@@ -107,11 +110,56 @@ def test_pipelines_are_told_which_part_to_pass():
     ConvergenceDisplay.from_estimator(pipeline[-1])
 
 
-def test_several_targets_are_refused_with_a_way_out():
+def test_several_targets_have_a_line_each():
     X, y = regression()
-    model = CaLasso(0.01).fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"fitted on 2 targets.*Fit it on one target"):
-        ConvergenceDisplay.from_estimator(model)
+    targets = np.column_stack([y, 2 * y + X[:, 0]])
+    model = CaLasso(0.01, solver="cabcd").fit(X, targets)
+    display = ConvergenceDisplay.from_estimator(model)
+    assert display.lines_.shape == (2, 2, 2)
+    for target, history in enumerate(model.history_):
+        line = display.lines_[0, 0, target]
+        assert_array_equal(line.get_xdata(), history["passes"])
+        assert_allclose(line.get_ydata()[-1], model.dual_gap_[target], rtol=1e-6)
+        assert line.get_label() == f"CaLasso, cabcd, target {target}"
+
+
+def test_many_targets_share_a_colour_and_a_line_of_the_legend(fitted):
+    histories = [fitted.history_] * 12
+    display = ConvergenceDisplay(histories, name="twelve").plot()
+    texts = [text.get_text() for text in display.axes_[0, 1].get_legend().texts]
+    assert texts == ["twelve, 12 targets"]
+    assert len({line.get_color() for line in display.lines_[0, 0]}) == 1
+
+
+def test_criterion_is_drawn_with_tol():
+    X, y = regression()
+    model = CaLasso(0.01, solver="cabcd", tol=1e-3).fit(X, y)
+    display = ConvergenceDisplay.from_estimator(model)
+    panel = display.axes_[1, 0]
+    assert panel.get_ylabel() == "what is compared with tol"
+    assert_array_equal(display.lines_[1, 0].get_ydata(), model.history_["criterion"])
+    assert_array_equal(panel.lines[1].get_ydata(), model.tol)
+
+
+def test_tol_is_drawn_once_for_two_runs(fitted):
+    first = ConvergenceDisplay.from_estimator(fitted)
+    ConvergenceDisplay.from_estimator(fitted, ax=first.axes_)
+    assert len(first.axes_[1, 0].lines) == 3
+
+
+def test_label_of_the_gap_says_what_the_reference_is(fitted):
+    X, y = regression()
+    lasso = CaLasso(0.01, solver="cabcd").fit(X, y)
+
+    def label(model, **options):
+        display = ConvergenceDisplay.from_estimator(model, **options)
+        return display.axes_[0, 0].get_ylabel()
+
+    assert label(lasso) == "objective − dual bound"
+    assert label(lasso, reference=0.0) == "objective − minimum"
+    assert label(fitted) == "objective − lowest of the run"
+    shared = ConvergenceDisplay.from_estimator(lasso).axes_
+    assert label(fitted, ax=shared) == "objective − its reference"
 
 
 def test_missing_matplotlib_is_explained(fitted, monkeypatch):

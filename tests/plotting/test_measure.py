@@ -74,6 +74,31 @@ def test_few_of_many_rows_are_drawn_behind(fitted, data):
     assert labels[0] == "600 rows"
 
 
+def test_crowds_are_drawn_by_colour_light_rows_last(data):
+    X, _ = data
+    weights = np.geomspace(1, 100, len(X))
+    display = MeasureDisplay(
+        X[:, :2], weights, cloud=X[:, :2], n_rows=len(X), labels=("a", "b")
+    ).plot()
+    scatter = display.support_scatter_
+    assert_array_equal(scatter.get_array(), weights[::-1])
+    assert_array_equal(scatter.get_offsets(), X[::-1, :2])
+    assert len(scatter.get_sizes()) == 1
+    assert display.colorbar_.ax.get_ylabel() == "weight"
+    assert "colour = weight" in display.ax_.get_legend().get_texts()[1].get_text()
+
+
+def test_each_target_has_its_measure():
+    X, y = regression()
+    model = CaLasso(0.01, solver="cabcd").fit(X, np.column_stack([y, X[:, 0] - y]))
+    display = MeasureDisplay.from_estimator(model, X, features=(0, 1), target=1)
+    assert_array_equal(display.points, X[model.support_[1]][:, :2])
+    assert_array_equal(display.weights, model.support_weights_[1])
+    assert display.colorbar_ is None
+    with pytest.raises(ValueError, match=r"target must be below 2.*got 2"):
+        MeasureDisplay.from_estimator(model, X, target=2)
+
+
 def test_nothing_reduced_is_explained():
     X, y = regression()
     model = CaLasso(0.01).fit(X, y)

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.objective import Evaluation
-from skcara.passes import Evaluate, row_weights
+from skcara.passes import evaluate_first, row_weights
 from skcara.recombination import RecombinationError
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers.descent._block_steps import make_steps
@@ -142,10 +142,9 @@ class BlockDescent:
 
     def start(self, params):
         """Evaluate the starting point; a generator of requests."""
-        moments = "variance" if self.problem.criterion.needs_moments else None
-        evaluation = yield Evaluate(self.problem, params, self.group_rows, moments)
-        if moments is not None:
-            self.problem, evaluation = evaluation
+        self.problem, evaluation = yield from evaluate_first(
+            self.problem, params, self.group_rows
+        )
         self.curvature = self._make_curvature(self.problem)
         if self.group_rows is not None:
             weights = yield from row_weights(self.problem)

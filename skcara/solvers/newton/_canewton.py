@@ -29,7 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from skcara.passes import Evaluate
+from skcara.passes import Evaluate, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._rounds import Round
 from skcara.solvers._strategy import Way, choose_way
@@ -85,7 +85,7 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
     elif way is Way.SAMPLE_METRIC:
         yield from iterate_on_sample(problem, params, rng)
     elif way is Way.NEWTON:
-        evaluation = yield Evaluate(problem, params)
+        problem, evaluation = yield from evaluate_first(problem, params)
         yield Round(evaluation)
         yield from iterate_newton(problem, evaluation)
     else:
@@ -139,7 +139,11 @@ def _iterate_measures(problem, params, supply):
     del start  # matrices of many columns are not small: only the latest model is kept
     measure, steps, expected = None, 0, np.inf
     while True:
-        evaluation = yield Evaluate(problem, params, supply.group_rows)
+        if progress.best is None:
+            first = yield from evaluate_first(problem, params, supply.group_rows)
+            problem, evaluation = first
+        else:
+            evaluation = yield Evaluate(problem, params, supply.group_rows)
         yield Round(evaluation, inner_steps=steps, measure=measure, **work)
         work = {}
         is_improved = progress.improves(evaluation)

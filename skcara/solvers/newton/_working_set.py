@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from skcara.objective import KKTViolation
-from skcara.passes import Columns, Evaluate
+from skcara.passes import Columns, Evaluate, evaluate_first
 from skcara.solvers._driver import drive
 from skcara.solvers._progress import StallDetector
 from skcara.solvers._rounds import Round
@@ -38,10 +38,7 @@ def iterate_working_sets(problem, params, solve):
     ------
     Request or Round
     """
-    moments = "variance" if problem.criterion.needs_moments else None
-    evaluation = yield Evaluate(problem, params, moments=moments)
-    if moments is not None:
-        problem, evaluation = evaluation
+    problem, evaluation = yield from evaluate_first(problem, params)
     stall, is_stalled = StallDetector(), False
     yield Round(evaluation)
     while not is_stalled:

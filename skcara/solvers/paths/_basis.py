@@ -238,6 +238,6 @@ def refining_task(task, atoms, n_features: int):
     -------
     task : AtomSums
     """
-    basis = Basis.of(atoms[0].combine(np.ones(len(atoms[0].weight))), n_features)
+    basis = Basis.of(atoms[0].total(), n_features)
     shifts = tuple(task.shift + batch.mean for batch in atoms)
     return replace(task, atom_shifts=shifts, basis=basis)

@@ -149,6 +149,10 @@ class AtomMoments:
             mean += offsets
         return cls(weight, mean, spread, scatter, n_terms)
 
+    def total(self) -> Moments:
+        """Moments of all rows."""
+        return self.combine(np.ones(len(self.weight), dtype=np.intp))
+
     def combine(self, counts) -> Moments:
         """Moments of the set that contains atom ``a`` ``counts[a]`` times."""
         atoms = np.flatnonzero((counts > 0) & (self.weight > 0))

@@ -1,10 +1,12 @@
 """Paths of all folds from the moments of their atoms."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data._atoms import FoldBatch
+from skcara.data import FoldBatch
 from skcara.solvers.paths._basis import Basis
 from skcara.solvers.paths._loss import Centre, loss_around
 from skcara.solvers.paths._moments import AtomMoments, Moments
@@ -76,10 +78,23 @@ class TrainingProblem:
             loss = loss.scaled(scale)
         return cls(loss, centre, scale)
 
+    def intercepts(self, coefs, settings: SearchSettings):
+        """Intercepts for coefficients in the units of the user, shape (n_points,)."""
+        if not (settings.fit_intercept or settings.standardize):
+            return np.zeros(coefs.shape[1])
+        n_features, origin, point = (
+            settings.n_features,
+            settings.origin,
+            self.centre.point,
+        )
+        column, basis = n_features + settings.target, settings.basis
+        image = coefs if basis is None else basis.factor @ coefs
+        level = origin[column] + point[column]
+        return level - origin[:n_features] @ coefs - point[:n_features] @ image
 
-@dataclass(frozen=True)
-class FoldPaths:
-    """What a search knows about its folds.
+
+class FoldPaths(NamedTuple):
+    """What a search knows about its folds, or about one of them.
 
     Attributes
     ----------
@@ -98,13 +113,13 @@ class FoldPaths:
     coefs: np.ndarray
 
 
-def search_folds(
+def iterate_folds(
     batches: list[FoldBatch],
     moments: list[AtomMoments],
     grids: list[tuple[float, np.ndarray]],
     settings: SearchSettings,
-) -> FoldPaths:
-    """Solve the paths of all folds and validate them on the held-out rows.
+) -> Iterator[FoldPaths]:
+    """Solve the paths of the folds and validate them on the held-out rows.
 
     Parameters
     ----------
@@ -114,18 +129,39 @@ def search_folds(
     grids : list of pairs (l1_ratio, alphas)
         All with the same number of penalties, in descending order.
     settings : SearchSettings
+
+    Yields
+    ------
+    paths : FoldPaths
+        Of one fold, arrays without the first axis.
+
+    Raises
+    ------
+    ValueError
+        If a training or test set has no weight.
     """
-    shares = []
+    number = 0
     for batch, atoms in zip(batches, moments, strict=True):
-        for train, test in zip(batch.train, batch.test, strict=True):
-            problem = TrainingProblem.of(atoms.combine(train), settings)
-            held_out = atoms.combine(test)
+        for counts in zip(batch.train, batch.test, strict=True):
+            training, held_out = (atoms.combine(rows) for rows in counts)
+            if not (training.weight > 0 and held_out.weight > 0):
+                kind = "test" if training.weight > 0 else "training"
+                raise ValueError(
+                    f"Fold {number} has no {kind} rows of positive sample_weight."
+                )
+            number += 1
+            problem = TrainingProblem.of(training, settings)
             paths = [
                 _validated_path(problem, held_out, l1_ratio, alphas, settings)
                 for l1_ratio, alphas in grids
             ]
-            shares.append([np.stack(part) for part in zip(*paths, strict=True)])
-    return FoldPaths(*(np.stack(part) for part in zip(*shares, strict=True)))
+            yield FoldPaths(*(np.stack(part) for part in zip(*paths, strict=True)))
+
+
+def search_folds(batches, moments, grids, settings) -> FoldPaths:
+    """The paths of all folds, see :func:`iterate_folds`."""
+    folds = iterate_folds(batches, moments, grids, settings)
+    return FoldPaths(*(np.stack(part) for part in zip(*folds, strict=True)))
 
 
 def _validated_path(problem, held_out, l1_ratio, alphas, settings):

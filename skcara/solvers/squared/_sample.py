@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcara.passes import Draw, Evaluate, Take
+from skcara.passes import Draw, Take, evaluate_first
 from skcara.solvers._quadratic import QuadraticModel
 from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import metric_rows
@@ -60,7 +60,7 @@ def iterate_on_sample(problem, params, rng):
     # The gap of a penalised problem, unlike a correlation, needs means only.
     is_penalised = penalty.l1.any() or penalty.l2.any()
     start = params if params.any() else sample.params[:, None]
-    problem, evaluation = yield Evaluate(
+    problem, evaluation = yield from evaluate_first(
         problem, start, moments="mean" if is_penalised else "variance"
     )
     yield Round(evaluation, reduced_rows=sample.n_rows)

@@ -1,0 +1,48 @@
+"""Checks of the penalties that users ask for."""
+
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def check_l1_ratios(l1_ratio) -> tuple[float, ...]:
+    """Return one or several ratios as floats.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one of them is not in [0, 1].
+    """
+    ratios = np.atleast_1d(np.asarray(l1_ratio, dtype=np.float64))
+    if ratios.ndim != 1 or not ratios.size:
+        raise ValueError(
+            f"l1_ratio must be a number or a list of numbers, got {l1_ratio!r}."
+        )
+    if not ((ratios >= 0) & (ratios <= 1)).all():
+        raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio!r}.")
+    return tuple(ratios.tolist())
+
+
+def check_alphas(alphas):
+    """Return the number of penalties, or the penalties in descending order.
+
+    Raises
+    ------
+    TypeError
+        If one of them is not a number.
+    ValueError
+        If there is none, or one of them is negative or not finite.
+    """
+    if isinstance(alphas, Integral):
+        return int(alphas)
+    for index, alpha in enumerate(alphas):
+        if not isinstance(alpha, Real):
+            raise TypeError(f"alphas[{index}] must be a number, got {alpha!r}.")
+        if not 0 <= alpha < np.inf:
+            raise ValueError(
+                f"alphas[{index}] must be non-negative and finite, got {alpha!r}."
+            )
+    values = np.sort(np.asarray(alphas, dtype=np.float64))[::-1].copy()
+    if not values.size:
+        raise ValueError("alphas must have at least one entry, got none.")
+    return values

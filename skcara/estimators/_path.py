@@ -1,0 +1,151 @@
+"""lasso_path: the Lasso and the elastic net for many penalties from one read."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from skcara.data import ArraySource, one_blas_thread
+from skcara.estimators._grids import check_alphas, check_l1_ratios
+from skcara.estimators._validation import check_sample_weight
+from skcara.solvers.paths import PenaltyGrid, first_task, solve_full_path
+
+
+class LassoPath(NamedTuple):
+    """What :func:`lasso_path` returns.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    coefs : ndarray of shape (n_features, n_alphas)
+    dual_gaps : ndarray of shape (n_alphas,)
+    """
+
+    alphas: np.ndarray
+    coefs: np.ndarray
+    dual_gaps: np.ndarray
+
+
+def lasso_path(
+    X,
+    y,
+    *,
+    l1_ratio=1.0,
+    eps=1e-3,
+    alphas=100,
+    fit_intercept=False,
+    positive=False,
+    sample_weight=None,
+    tol=1e-4,
+    max_iter=1000,
+    n_jobs=None,
+) -> LassoPath:
+    r"""Coefficients of the Lasso and the elastic net for many penalties.
+
+    The objective is that of :class:`CaLasso`. The data are read once for all
+    penalties, twice if columns are nearly dependent.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training data, read as it is in chunks.
+    y : array-like of shape (n_samples,)
+        Target values.
+    l1_ratio : float in [0, 1], default=1.0
+        Share of the L1 term.
+    eps : float, default=1e-3
+        Smallest penalty of the grid divided by the largest.
+    alphas : int or array-like, default=100
+        Number of penalties on a geometric grid, as in :class:`CaLassoCV`, or the
+        penalties.
+    fit_intercept : bool, default=False
+        Whether there is an intercept. It is not returned: it is the mean of `y` minus
+        the means of the columns times the coefficients.
+    positive : bool, default=False
+        Whether coefficients must be non-negative.
+    sample_weight : array-like of shape (n_samples,), optional
+        Non-negative weights. Only their ratios matter.
+    tol : float, default=1e-4
+        Largest duality gap, relative to the variance of `y` (its mean square without
+        an intercept).
+    max_iter : int, default=1000
+        Most reads of the data; more than two are never needed.
+    n_jobs : int, default=None
+        Threads that read the data, as in joblib. The result does not depend on it.
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_alphas,)
+        The penalties in descending order.
+    coefs : ndarray of shape (n_features, n_alphas)
+        Coefficients, exactly zero where the penalty says so.
+    dual_gaps : ndarray of shape (n_alphas,)
+        Certified bounds on the objective (a mean over rows) minus its minimum,
+        rounding included; NaN without any penalty.
+
+    See Also
+    --------
+    CaLassoCV : Chooses one of the penalties by cross-validation.
+    sklearn.linear_model.lasso_path : The twin in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcara import lasso_path
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 3))
+    >>> y = X @ [1.0, 2.0, 0.0]
+    >>> alphas, coefs, dual_gaps = lasso_path(X, y, alphas=[0.1, 1.0])
+    >>> print(alphas, coefs.round(1)[:, 1])
+    [1.  0.1] [0.9 1.9 0. ]
+    """
+    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"lasso_path takes one target, got y of shape {y.shape}. Call it for each "
+            "column."
+        )
+    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, y)
+    weights = check_sample_weight(sample_weight, X.shape[0])
+    ratios = check_l1_ratios(l1_ratio)
+    if len(ratios) > 1:
+        raise ValueError(f"lasso_path takes one l1_ratio, got {l1_ratio!r}.")
+    grid = PenaltyGrid(
+        ratios,
+        check_alphas(alphas),
+        eps,
+        fit_intercept=fit_intercept,
+        positive=positive,
+        tol=tol,
+        max_reads=max_iter,
+    )
+    source = ArraySource(X, y, weights, n_jobs=n_jobs)
+    with one_blas_thread():
+        alphas, path, n_reads = _run(solve_full_path(grid, first_task(source)), source)
+    n_failed = np.count_nonzero(path.relative_gaps > tol)
+    if n_failed:
+        warnings.warn(
+            f"lasso_path did not converge: after {n_reads} reads of the data the "
+            "duality gap relative to the variance of y is above "
+            f"tol={tol:.3g} for {n_failed} of {len(alphas)} penalties (largest "
+            f"{np.nanmax(path.relative_gaps):.3g}). Columns are nearly dependent: "
+            "scale them, remove some, or use stronger penalties.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return LassoPath(alphas, path.coefs, path.gaps)
+
+
+def _run(solver, source):
+    """Answer the reads of a solver; return what it returns."""
+    task = next(solver)
+    while True:
+        (sums,) = source.run([task])
+        try:
+            task = solver.send(sums)
+        except StopIteration as end:
+            return end.value

@@ -1,0 +1,53 @@
+"""Observer of a search: printed lines and scikit-learn's callbacks."""
+
+from skcara.estimators._progress import FitObserver
+
+# Reads of a search, see :mod:`skcara.solvers.paths`.
+_MAX_READS = 2
+_HEADER = (
+    f"{'fold':>9} {'reads':>6} {'seconds':>9} {'best alpha':>13} {'l1_ratio':>9} "
+    f"{'mean error':>14}"
+)
+
+
+class SearchObserver(FitObserver):
+    """Passes the steps of a search on to ``verbose`` and to callbacks.
+
+    One leaf of scikit-learn's task tree is a read of the data or a fold.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the parameters ``verbose`` and ``max_iter``.
+    X, y, sample_weight
+        What ``fit`` was given.
+    n_folds : int
+    """
+
+    def __init__(self, estimator, X, y, sample_weight, *, n_folds):
+        super().__init__(estimator, X, y, sample_weight, n_problems=1)
+        self._n_folds = n_folds
+        self._max_rounds = n_folds + _MAX_READS
+        if estimator.verbose:
+            print(_HEADER)
+
+    def on_step(self, n_done: int, describe, attributes) -> bool:
+        """Tell everybody about a read or a fold; return whether somebody asks to stop.
+
+        Parameters
+        ----------
+        n_done : int
+            Folds that are done.
+        describe : callable
+            Returns reads, seconds, the best penalty and ratio so far and their error.
+        attributes : callable
+            Returns the fitted attributes with which the estimator could predict as if
+            the search stopped here.
+        """
+        if self._estimator.verbose and n_done:
+            reads, seconds, alpha, l1_ratio, error = describe()
+            print(
+                f"{n_done:>4d} / {self._n_folds:<2d} {reads:>6d} {seconds:>9.3f} "
+                f"{alpha:>13.6g} {l1_ratio:>9.4g} {error:>14.8g}"
+            )
+        return self._tell_callbacks("fold" if n_done else "read", attributes)
