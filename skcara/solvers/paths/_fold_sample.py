@@ -9,7 +9,7 @@ atoms: they cost together what one costs alone, if they are taken at one point.
 import numpy as np
 from scipy import sparse
 
-from skcara.data import row_range, squared
+from skcara.data import FoldSets, row_range, squared
 from skcara.objective import Loss
 
 # Predictions and copied entries of rows that are made at a time: they stay in the cache.
@@ -29,23 +29,24 @@ class FoldSample:
     rows : ndarray or CSR array of shape (n_rows, n_params)
     target, shares : ndarray of shape (n_rows,)
         Shares: what each row stands for.
-    atom : ndarray of int of shape (n_rows,)
-    train : ndarray of int of shape (n_folds, n_atoms)
-        How often an atom is in a training set.
+    atom : ndarray of int of shape (n_rows,) or (n_rows, n_batches)
+        Labels of the rows.
+    sets : FoldSets
     loss : Loss
     """
 
-    def __init__(self, rows, target, shares, atom, train, loss: Loss):
-        order = np.argsort(atom, kind="stable")
-        if not np.array_equal(order, np.arange(len(order))):
-            rows, target = rows[order], target[order]
-            shares, atom = shares[order], atom[order]
-        self.rows, self.target, self.atom, self.loss = rows, target, atom, loss
-        self.shares, self._train = shares, train
+    def __init__(self, rows, target, shares, atom, sets: FoldSets, loss: Loss):
+        if sets.atoms is not None:
+            order = np.argsort(atom, kind="stable")
+            if not np.array_equal(order, np.arange(len(order))):
+                rows, target = rows[order], target[order]
+                shares, atom = shares[order], atom[order]
+        self.rows, self.target, self.loss = rows, target, loss
+        self._shares, self._atom, self._sets = shares, atom, sets
         self.n_rows, self.n_params = rows.shape
-        self.n_folds, self.n_atoms = train.shape
+        self.n_folds = sets.n_folds
         # What a row counts in each fold, summing to one.
-        self.weights = train[:, atom] * shares
+        self.weights = sets.counts(atom)[0] * shares
         totals = self.weights.sum(axis=1, keepdims=True)
         self.weights /= np.where(totals > 0, totals, 1.0)
 
@@ -55,9 +56,9 @@ class FoldSample:
         return FoldSample(
             self.rows[part],
             self.target[part],
-            self.shares[part],
-            self.atom[part],
-            self._train,
+            self._shares[part],
+            self._atom[part],
+            self._sets,
             self.loss,
         )
 
@@ -104,18 +105,19 @@ class FoldSample:
         -------
         hessians : ndarray of shape (n_folds, n_coords, n_coords)
         """
-        if self.n_atoms > 2 * self.n_folds:
+        atoms = self._sets.atoms
+        if atoms is None:
             return np.array([self._hessian(params, one) for one in self.weights])
         # The weights of a fold differ from the shares by a factor for each atom.
-        totals = self._train @ np.bincount(self.atom, self.shares, self.n_atoms)
-        factors = self._train / np.where(totals > 0, totals, 1.0)[:, None]
+        totals = atoms.train @ np.bincount(self._atom, self._shares, atoms.n_atoms)
+        factors = atoms.train / np.where(totals > 0, totals, 1.0)[:, None]
         hessians = np.zeros((self.n_folds, params.size, params.size))
-        edges = np.searchsorted(self.atom, np.arange(self.n_atoms + 1))
-        for atom in range(self.n_atoms):
+        edges = np.searchsorted(self._atom, np.arange(atoms.n_atoms + 1))
+        for atom in range(atoms.n_atoms):
             own = slice(edges[atom], edges[atom + 1])
             if own.start == own.stop:
                 continue
-            matrix = self._hessian(params, self.shares, own)
+            matrix = self._hessian(params, self._shares, own)
             for fold in np.flatnonzero(factors[:, atom]):
                 hessians[fold] += factors[fold, atom] * matrix
         return hessians
