@@ -19,11 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Coordinates, FoldSets, SumTask
+from skcara.data import Coordinates, FoldSets, SumTask, row_range
 from skcara.objective import Loss
 
-# Predictions that are made at a time stay in the cache.
-_PIECE_PREDICTIONS = 2**17
+# Predictions that are made at a time. For one function in single precision a Python
+# call costs more than leaving the cache; losses and derivatives in double precision
+# have many temporary arrays, which should stay there.
+_PIECE_PREDICTIONS, _TEST_PREDICTIONS = 2**18, 2**15
 _MIN_PIECE_ROWS = 64
 #: Largest loss of a row that counts in a score: that of the probability ``eps``, below
 #: which scikit-learn's log loss clips.
@@ -133,18 +135,26 @@ class EvaluateFolds(SumTask):
             self._add_test(sums[2:], rows, columns, piece, weights)
 
     def _add_test(self, sums, rows, columns, piece, weights):
-        """Add the test rows of some columns."""
+        """Add the test rows of some columns, a few at a time."""
         row_weights = piece.weights
         if self.test_factors is not None:
             row_weights = row_weights * self.test_factors.take(piece.target)
-        scores = _scores(rows, self._effective, columns)
-        values = self.loss.stacked_values(piece.target, scores)
-        np.minimum(values, LARGEST_TEST_LOSS, out=values)
-        slopes = self.loss.stacked_derivatives(piece.target, scores)
-        _weigh(values[:, None], row_weights, weights)
-        _weigh(slopes, row_weights, weights)
-        sums[2][columns] += values.sum(axis=1)
-        _add_to(sums[:2], columns, slopes, rows)
+        n_rows = _TEST_PREDICTIONS // (columns.size * self.loss.n_outputs)
+        n_rows = max(n_rows, _MIN_PIECE_ROWS)
+        for start in range(0, piece.n_rows, n_rows):
+            part = slice(start, min(start + n_rows, piece.n_rows))
+            own = row_range(rows, part.start, part.stop)
+            scores = _scores(own, self._effective, columns)
+            values, slopes = self.loss.stacked(piece.target[part], scores)
+            np.minimum(values, LARGEST_TEST_LOSS, out=values)
+            own_weights = None if row_weights is None else row_weights[part]
+            factors = weights
+            if weights is not None and weights.shape[1] > 1:
+                factors = weights[:, part]
+            _weigh(values[:, None], own_weights, factors)
+            _weigh(slopes, own_weights, factors)
+            sums[2][columns] += values.sum(axis=1)
+            _add_to(sums[:2], columns, slopes, own)
 
     def finish(self, total):
         """Return the sums over training and test sets."""

@@ -83,9 +83,8 @@ class FoldSample:
             scores = rows @ coef.T if sparse.issparse(rows) else (coef @ rows.T).T
             scores = np.ascontiguousarray(scores.T).reshape(n_points, n_outputs, -1)
             weights, target = self.weights[folds, part], self.target[part]
-            values = self.loss.stacked_values(target, scores)
+            values, slopes = self.loss.stacked(target, scores)
             losses += np.einsum("pr,pr->p", values, weights)
-            slopes = self.loss.stacked_derivatives(target, scores)
             slopes *= weights[:, None, :]
             slopes = slopes.reshape(len(coef), -1)
             gradients += (rows.T @ slopes.T).T if sparse.issparse(rows) else (

@@ -47,10 +47,12 @@ _SMALL_ENTRIES = 2**20
 _COARSE_ROWS_PER_COORD, _MAX_STRIDE = 200, 16
 # How well problems are solved, relative to the distance from their optimum: on a part
 # of the sample, on the sample, and on all rows.
-_COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-6
+_COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-8
 # Predicted decrease of a mean loss from which on a quadratic model is as good as the
 # loss on a sample.
 _NEAR = 1e-5
+# By which a violation is expected to fall from one read to the next.
+_EXPECTED_CONTRACTION = 0.05
 # Single precision is for tolerances far above its noise, for well-conditioned problems
 # whose conditioning is cheap to check, and for the first reads: a search that needs
 # more has difficulties enough.
@@ -221,23 +223,29 @@ class _FoldSearch:
                 self._minimise(self._sample, self._columns_of(number), _ACCURACY)
 
     def _minimise_chains(self):
-        sample = self._sample
-        stride = sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
-        coarse = sample.strided(min(stride, _MAX_STRIDE)) if stride > 1 else None
-        accuracy = _FULL_ACCURACY if self._has_all_rows else _ACCURACY
+        """Solve on all rows if they are few, else on as many as make a start.
+
+        The first gradients correct what a part of the sample leaves open, as they
+        correct the sample itself.
+        """
+        sample, accuracy = self._sample, _FULL_ACCURACY
+        if not self._has_all_rows:
+            stride = sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
+            stride = min(max(stride, 1), _MAX_STRIDE)
+            sample = sample.strided(stride) if stride > 1 else sample
+            accuracy = _COARSE_ACCURACY
         for chain in self._problems.chains:
             params = None
             for number in chain:
                 columns = self._columns_of(number)
-                for position, column in enumerate(columns):
-                    if params is not None:
-                        column.params = params[position]
-                if coarse is not None:
-                    self._minimise(coarse, columns, _COARSE_ACCURACY)
-                    params = [column.params for column in columns]
+                if params is not None:
+                    for column, start in zip(columns, params, strict=True):
+                        column.params = start
                 self._minimise(sample, columns, accuracy)
-                if coarse is None:
-                    params = [column.params for column in columns]
+                params = [column.params for column in columns]
+        if sample is not self._sample:
+            for column in self.columns:
+                column.model = None
 
     def _minimise(self, sample, columns, accuracy):
         """Minimise on a sample alone, from the points where the columns are.
@@ -278,8 +286,7 @@ class _FoldSearch:
     def read(self, n_reads):
         """Read for all active columns."""
         problems = self._problems
-        # Before the first gradients scores would only be those of the sample.
-        with_test = problems.has_test and (n_reads > 1 or self._has_all_rows)
+        with_test = problems.has_test and self._expects_scores
         sums = yield EvaluateFolds(
             problems.coordinates,
             problems.loss,
@@ -310,6 +317,17 @@ class _FoldSearch:
         for column in self.columns:
             if not self._keeps_models or column not in self.active:
                 column.model = None
+
+    @property
+    def _expects_scores(self):
+        """Whether some column may be done after the next read."""
+        if self._has_all_rows:
+            return True
+        return any(
+            column.anchor is not None
+            and column.anchor.stop_value <= self._tol / _EXPECTED_CONTRACTION
+            for column in self.active
+        )
 
     def advance(self):
         """Choose the next point of all active columns."""
@@ -404,7 +422,8 @@ class _FoldSearch:
         if self._tol < _MIN_SINGLE_TOL:
             return False
         for chain in self._problems.chains:
-            matrix = self._columns_of(chain[-1])[0].model.matrix
+            weakest = self._columns_of(chain[-1])[0]
+            matrix = self._sample.hessians(weakest.params)[weakest.fold]
             roots = np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
             eigenvalues = np.linalg.eigvalsh(matrix / np.outer(roots, roots))
             # The loss of several classes does not see a constant added to all.
