@@ -8,6 +8,7 @@ from functools import cache
 from typing import TypeVar
 
 from sklearn.base import _fit_context
+from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import _raise_for_params as raise_for_params
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
@@ -33,6 +34,17 @@ class CachedParamNamesMixin:
         return super()._get_param_names()  # type: ignore[misc]
 
 
+def partition_of(splitter, X):
+    """Test sets of the folds of a plain K-fold, None for other splitters.
+
+    They are disjoint, contain all rows, and each training set is the rest; its row
+    numbers, which ``split`` would make, are longer to write than ``X`` is to read.
+    """
+    if type(splitter) is not KFold or splitter.n_splits > X.shape[0]:
+        return None
+    return splitter._iter_test_indices(X)
+
+
 def has_callbacks(estimator) -> bool:
     """Whether somebody listens: without callbacks their bookkeeping can be spared."""
     return hasattr(estimator, "_skl_callbacks")
@@ -55,6 +67,7 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "has_callbacks",
+    "partition_of",
     "raise_for_params",
     "routing_enabled",
 ]

@@ -3,13 +3,14 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import CaLasso, CaLassoCV, CaLeastSquares, CaLogisticRegression
 
 ESTIMATORS = [
     cls(**parameters)
     for cls in (CaLeastSquares, CaLasso, CaLogisticRegression)
     for parameters in ({}, {"solver": "cabcd"}, {"solver": "cagd"})
 ]
+ESTIMATORS += [CaLassoCV(), CaLassoCV(l1_ratio=[0.5, 1.0], standardize=True)]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

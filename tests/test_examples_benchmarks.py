@@ -186,6 +186,15 @@ def test_peers_benchmark_writes_its_report(tmp_path):
     assert header.startswith("problem,rival,setting,seconds,suboptimality")
 
 
+def test_costs_of_descent_are_measured(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_inner.py"), "--quick"]
+    command += ["--repeats", "1", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    text = (tmp_path / "inner.md").read_text()
+    assert text.count("CaGD, ") == 9
+    assert "| LogisticLoss, with group sums |" in text
+
+
 def test_profile_accounts_for_the_whole_fit(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_profile.py")]
     command += ["--problems", "quick-logistic-l2", "--output", str(tmp_path)]

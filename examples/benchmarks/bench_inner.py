@@ -19,17 +19,14 @@ Examples
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import measure  # before NumPy: it fixes the number of threads
 import numpy as np
 from report import markdown_table
-from skcara.solvers._cagd import CagdOptions, iterate_cagd
-from skcara.solvers._curvature import BoundedCurvature
-from skcara.solvers._inner import BlockModel, ReducedGradient, run_inner_loop
-from skcara.solvers._steps import DiagonalStep
 
-from skcara.data import Design, one_blas_thread
+from skcara.data import ArraySource, Coordinates, one_blas_thread
 from skcara.objective import (
     KKTViolation,
     LogisticLoss,
@@ -37,7 +34,11 @@ from skcara.objective import (
     SeparablePenalty,
     SquaredLoss,
 )
-from skcara.solvers import run_rounds
+from skcara.passes import Evaluate
+from skcara.solvers import answer_all, drive
+from skcara.solvers.descent import CagdOptions, iterate_cagd
+from skcara.solvers.descent._inner import BlockModel, ReducedGradient, run_inner_loop
+from skcara.solvers.descent._steps import DiagonalStep
 
 N_ATOMS, BLOCK_SIZE = 6, 2
 MOST_ITERATIONS = 10_000
@@ -66,11 +67,12 @@ def median_seconds(functions, repeats, n_calls=1):
 
 
 def make_problem(X, y, loss):
-    """Problem without penalty and intercept."""
+    """Problem without penalty and intercept, and the source of its rows."""
     zero = np.zeros((X.shape[1], 1))
     penalty = SeparablePenalty(zero, zero, zero > 0)
-    design = Design(X, fit_intercept=False)
-    return Problem(design, y, loss, penalty, KKTViolation())
+    source = ArraySource(X, y)
+    coordinates = Coordinates.of_user(X.shape[1], fit_intercept=False)
+    return Problem(source.facts, loss, penalty, KKTViolation(), coordinates), source
 
 
 def inner_loop(loss, l1, n_steps):
@@ -138,9 +140,11 @@ def pass_table(arguments):
         params = rng.standard_normal((n_features, 1))
         functions = {"X @ params and X.T @ residual": two_products(X, y, params)}
         for loss, target in ((SquaredLoss(), y.astype(float)), (LogisticLoss(), y)):
-            problem, name = make_problem(X, target, loss), type(loss).__name__
-            functions[f"{name}, evaluation"] = evaluation(problem, params, None)
-            functions[f"{name}, with group sums"] = evaluation(problem, params, 512)
+            problem, source = make_problem(X, target, loss)
+            for label, group_rows in (("evaluation", None), ("with group sums", 512)):
+                request = Evaluate(problem, params, group_rows)
+                name = f"{type(loss).__name__}, {label}"
+                functions[name] = partial(answer_all, source, [request])
         seconds = median_seconds(functions, arguments.repeats)
         baseline = next(iter(seconds.values()))
         rows += [
@@ -160,11 +164,6 @@ def two_products(X, y, params):
     return run
 
 
-def evaluation(problem, params, group_rows):
-    """Return a full-data evaluation of the objective and its gradient."""
-    return lambda: problem.evaluate(params, group_rows=group_rows)
-
-
 def set_b(n_rows, seed):
     """Return the article's set B: shifted exponentials, labels by orthant."""
     rng = np.random.default_rng(seed)
@@ -173,20 +172,17 @@ def set_b(n_rows, seed):
     return X, (X < 0).all(axis=1).astype(int), start
 
 
-def timed_descent(problem, start, options, tol, max_iter):
+def timed_descent(case, start, options, tol, max_iter):
     """Run to a gradient norm; return the result and the processor seconds."""
+    problem, source = case
+
+    def is_small(number, record, evaluation):
+        return np.linalg.norm(evaluation.gradient) <= tol
+
     started = time.process_time()
-    rounds = iterate_cagd(problem, start, options, np.random.RandomState(0))
-    result = run_rounds(norm_as_criterion(rounds, tol), tol=0.0, max_iter=max_iter)
+    solver = iterate_cagd(problem, start, options, np.random.RandomState(0))
+    [result] = drive([solver], source, tol=0.0, max_iter=max_iter, observer=is_small)
     return result, time.process_time() - started
-
-
-def norm_as_criterion(rounds, tol):
-    """Pass rounds on until the Euclidean norm of the gradient is small enough."""
-    for current in rounds:
-        yield current
-        if np.linalg.norm(current.evaluation.gradient) <= tol:
-            return
 
 
 def descent_table(arguments):
@@ -194,18 +190,19 @@ def descent_table(arguments):
     n_rows = 5000 if arguments.quick else 100_000
     max_iter = 300 if arguments.quick else MOST_ITERATIONS
     X, y, start = set_b(n_rows, seed=0)
-    problem = make_problem(X, y, LogisticLoss())
-    constant = np.linalg.eigvalsh(BoundedCurvature(problem).hessian())[-1]
+    case = make_problem(X, y, LogisticLoss())
+    # The logistic loss has a second derivative of at most one quarter.
+    constant = 0.25 * np.linalg.eigvalsh(X.T @ X / n_rows)[-1]
     rows = []
     for label, rate in (("1e-4", 1e-4), ("1e-2", 1e-2), ("1/c", 1 / constant)):
         plain, plain_seconds = timed_descent(
-            problem, start, CagdOptions(None, rate), GRADIENT_NORM, max_iter
+            case, start, CagdOptions(None, rate), GRADIENT_NORM, max_iter
         )
         norm = max(np.linalg.norm(plain.evaluation.gradient), GRADIENT_NORM)
         rows.append(descent_row(label, n_rows, "GD", plain, plain_seconds, 1.0))
         for control in ("secant", "secant-bb", "block-hessian"):
             options = CagdOptions(step_size=rate, control=control)
-            result, seconds = timed_descent(problem, start, options, norm, max_iter)
+            result, seconds = timed_descent(case, start, options, norm, max_iter)
             ratio = plain_seconds / seconds
             name = f"CaGD, {control}"
             rows.append(descent_row(label, n_rows, name, result, seconds, ratio))

@@ -27,22 +27,32 @@ from report import markdown_table, write_csv
 from threadpoolctl import threadpool_limits
 
 from skcara.estimators import _validation
-from skcara.objective import Problem
-from skcara.solvers import _canewton, _gram, _newton, _sources, _squared
+from skcara.passes import (
+    Draw,
+    DrawInfluential,
+    Evaluate,
+    Gram,
+    Hessian,
+    PreconditionedGram,
+    Take,
+)
+from skcara.solvers.newton import _canewton, _measures
+from skcara.solvers.squared import _sample
 
 # Functions that do not call one another, by the part of a fit that they belong to.
+# Solvers are generators: what they ask for is done while they wait.
 PARTS = {
-    "passes": [Problem.evaluate],
+    "passes": [type(Evaluate.stacked([])).visit],
     "Gram matrices and Hessians of all rows": [
-        _gram.gram_of_all_rows,
-        _gram.gram_of_preconditioned_rows,
-        _newton.full_model,
+        type(Gram.stacked([])).visit,
+        PreconditionedGram.visit,
+        Hessian.visit,
     ],
+    "drawing and copying rows": [Draw.fetch, DrawInfluential.visit, Take.fetch],
     "start on a sample": [
-        _squared.solve_sample,
-        _canewton._make_source,
-        _sources.AllRows.start,
-        _sources.CalibratedSample.start,
+        _sample._solve_sample,
+        _measures.AllRows.start,
+        _measures.CalibratedSample.start,
     ],
     "reduced measures": [_canewton._step_on_measure],
     "checking the input": [

@@ -6,6 +6,7 @@ from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
+from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
 from skcara.data._rows import (
     append_ones,
@@ -23,7 +24,9 @@ from skcara.data._source import (
     Source,
     TargetMoments,
     chunk_rows_for,
+    weighted_centre,
 )
+from skcara.data._sparse_gram import SparseGram
 
 __all__ = [
     "ArraySource",
@@ -34,6 +37,7 @@ __all__ = [
     "FoldSets",
     "PriorityRows",
     "Source",
+    "SparseGram",
     "StackedLabels",
     "SumTask",
     "TargetMoments",
@@ -44,6 +48,7 @@ __all__ = [
     "fold_batches",
     "gram",
     "group_sums",
+    "linear_predictions",
     "most_atoms",
     "one_blas_thread",
     "predictions",
@@ -52,5 +57,6 @@ __all__ = [
     "scaled_rows",
     "squared",
     "transposed",
+    "weighted_centre",
     "with_entries",
 ]

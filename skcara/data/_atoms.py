@@ -41,6 +41,26 @@ class FoldBatch:
     train: np.ndarray
     test: np.ndarray
 
+    @classmethod
+    def of_partition(cls, test_sets: Iterable, n_rows: int) -> "FoldBatch":
+        """Folds whose test sets are the atoms, and the training sets all others.
+
+        Parameters
+        ----------
+        test_sets : iterable of ndarray of int
+            Row numbers; each row is in exactly one of them.
+        n_rows : int
+        """
+        # Sets are made one after the other, so that their number is known at the end.
+        labels, n_folds = np.empty(n_rows, dtype=np.uint8), 0
+        for rows in test_sets:
+            if n_folds > np.iinfo(labels.dtype).max:
+                labels = labels.astype(np.min_scalar_type(n_rows))
+            labels[rows] = n_folds
+            n_folds += 1
+        test = np.eye(n_folds, dtype=int)
+        return cls(labels, 1 - test, test)
+
     @property
     def n_atoms(self) -> int:
         """Number of atoms; each has at least one row."""

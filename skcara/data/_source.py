@@ -81,6 +81,8 @@ class Facts:
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
         One for each target; empty if the targets are class codes.
+    n_drawable : int or None
+        Most rows that can be drawn; None for all of them.
     """
 
     n_rows: int
@@ -94,6 +96,7 @@ class Facts:
     reference_row: np.ndarray
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
+    n_drawable: int | None = None
 
 
 class Source(Protocol):
@@ -157,7 +160,7 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        rows, targets, weights = self._glanced
+        rows, targets, weights = self._glance()
         target = weighted_centre(targets, weights)
         return Facts(
             n_rows=self.n_rows,
@@ -289,11 +292,10 @@ class ArraySource:
 
     def glance(self):
         """Return every so-manieth row and its weight."""
-        rows, _, weights = self._glanced
+        rows, _, weights = self._glance()
         return rows, weights
 
-    @cached_property
-    def _glanced(self):
+    def _glance(self):
         """Some rows of positive weight with their targets and weights.
 
         All rows are used when they are few: what is learned from them is then the same

@@ -3,13 +3,14 @@
 import inspect
 import warnings
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import (
     CachedParamNamesMixin,
@@ -18,7 +19,7 @@ from skcara._sklearn_compat import (
     StrOptions,
 )
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
-from skcara.data import Source, one_blas_thread
+from skcara.data import Source, linear_predictions, one_blas_thread
 from skcara.estimators._validation import bad_values_explained
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
@@ -58,6 +59,7 @@ class LinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
     """Base class of all estimators, searches included; not for direct use."""
 
     coef_: np.ndarray
+    intercept_: float | np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -81,6 +83,31 @@ class LinearModel(CachedParamNamesMixin, CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "coef_")
+
+    def _predict_linear(self, X):
+        """Check ``X`` and return its linear predictions, without a copy of it."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype="numeric",
+            reset=False,
+            ensure_all_finite=False,
+        )
+        name = type(self).__name__
+        inspect_entries = partial(
+            assert_all_finite, estimator_name=name, input_name="X"
+        )
+        # Coefficients are in double precision, because that is what was certified;
+        # data in single precision are predicted in theirs, as in scikit-learn.
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        return linear_predictions(
+            X,
+            self.coef_.T.astype(dtype, copy=False),
+            np.asarray(self.intercept_, dtype),
+            inspect=inspect_entries,
+        )
 
 
 class BaseCaLinearModel(LinearModel):

@@ -5,8 +5,6 @@ splitter, or an iterable of index pairs. Groups and other metadata reach a split
 scikit-learn's routing, and by nothing else.
 """
 
-from collections.abc import Iterator
-
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
@@ -16,7 +14,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from skcara._sklearn_compat import raise_for_params, routing_enabled
+from skcara._sklearn_compat import partition_of, raise_for_params, routing_enabled
 from skcara.data import FoldBatch, fold_batches
 
 
@@ -56,18 +54,12 @@ class CrossValidatedMixin:
             return Bunch(splitter=Bunch(split={}))
         return process_routing(self, "fit", sample_weight=sample_weight, **params)
 
-    def _splits(self, X, y, split_params: dict) -> Iterator:
-        """Yield the pairs of training and test rows of each fold.
-
-        Folds of a number are stratified for classifiers.
-        """
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
-        return splitter.split(X, y, **split_params)
-
     def _fold_batches(
         self, X, y, split_params: dict, max_atoms: int
     ) -> list[FoldBatch]:
         """Atoms of the rows of all folds, see :func:`skcara.data.fold_batches`.
+
+        Folds of a number are stratified for classifiers.
 
         Parameters
         ----------
@@ -78,7 +70,12 @@ class CrossValidatedMixin:
         max_atoms : int
             Most atoms that folds share.
         """
-        batches = fold_batches(self._splits(X, y, split_params), X.shape[0], max_atoms)
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
+        test_sets = partition_of(splitter, X)
+        if test_sets is not None and splitter.get_n_splits() <= max_atoms:
+            return [FoldBatch.of_partition(test_sets, X.shape[0])]
+        splits = splitter.split(X, y, **split_params)
+        batches = fold_batches(splits, X.shape[0], max_atoms)
         if not batches:
             raise ValueError(f"cv={self.cv!r} yields no folds; at least 1 is needed.")
         return batches

@@ -4,21 +4,27 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
+from scipy.special import expit, log_expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import ArraySource, Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._docstrings import fill_docstring
+from skcara.estimators._inputs import MANY_READS, opened, or_lazily
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
     check_sample_weight,
     check_training_data,
     encode_labels,
 )
+from skcara.io._predictions import is_lazy
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
+
+# Rows of scores that are turned into probabilities at a time.
+_PART_ROWS = 4096
 
 
 @fill_docstring
@@ -167,16 +173,19 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None) -> Self:
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,)
-            Class labels: numbers, strings or booleans.
+            Class labels: numbers, strings or booleans; None for a source, which has
+            its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the losses.
 
@@ -187,6 +196,13 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         self._check_solver_parameters()
         with all_or_nothing(self, X):
+            if is_lazy(X):
+                reads = MANY_READS
+                with opened(self, X, y, sample_weight, expected_reads=reads) as data:
+                    fit_data = {"X": data, "y": None, "sample_weight": None}
+                    classes, source = data.for_classification(self.class_weight)
+                    self._fit_source(source, classes, fit_data)
+                return self
             fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
             X, y = check_training_data(self, X, y)
             classes, codes = encode_labels(column_or_1d(y, warn=True))
@@ -240,17 +256,21 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
             and self.coef_.shape == (n_outputs, n_features)
             and np.array_equal(self.classes_, classes)
         ):
-            return self.coef_.T.astype(np.float64), self.intercept_.copy()
+            return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
         return np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
 
     def _linear_attributes(self, coef, intercept):
         if len(intercept) > 1:
             # The loss does not see a constant added to all classes.
             intercept = intercept - intercept.mean()
-        return {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept}
+        return {
+            "coef_": np.ascontiguousarray(coef.T),
+            "intercept_": intercept,
+        }
 
     # ---- prediction --------------------------------------------------------------
 
+    @or_lazily
     def decision_function(self, X) -> np.ndarray:
         """Linear predictions.
 
@@ -263,11 +283,10 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log-odds of ``classes_[1]`` for two classes, else one score per class.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        scores = X @ self.coef_.T + self.intercept_
+        scores = self._predict_linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @or_lazily
     def predict(self, X) -> np.ndarray:
         """Predict class labels.
 
@@ -280,9 +299,11 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         y_pred : ndarray of shape (n_samples,)
         """
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        is_binary = scores.ndim == 1
+        codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
 
+    @or_lazily
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithm of the class probabilities, without underflow.
 
@@ -296,10 +317,13 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+            return _of_both_classes(log_expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
+        return scores
 
+    @or_lazily
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
@@ -312,4 +336,26 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return np.exp(self.predict_log_proba(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return _of_both_classes(expit, scores)
+        for part in _parts(scores):
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            part /= part.sum(axis=1, keepdims=True)
+        return scores
+
+
+def _of_both_classes(function, scores):
+    """Values at minus the scores and at the scores, which are overwritten."""
+    values = np.empty((len(scores), 2), scores.dtype)
+    function(scores, out=values[:, 1])
+    np.negative(scores, out=scores)
+    function(scores, out=values[:, 0])
+    return values
+
+
+def _parts(scores):
+    """Parts of the rows that stay in the cache from one operation to the next."""
+    for start in range(0, len(scores), _PART_ROWS):
+        yield scores[start : start + _PART_ROWS]

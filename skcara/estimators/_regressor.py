@@ -5,13 +5,14 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcara._sklearn_compat import fit_context
 from skcara.data import ArraySource, Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
+from skcara.estimators._inputs import MANY_READS, opened, or_lazily
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
+from skcara.io._predictions import is_lazy
 from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
 
@@ -19,6 +20,7 @@ from skcara.solvers import resolve_solver
 class LinearRegressorMixin(RegressorMixin):
     """Predictions of a linear model."""
 
+    @or_lazily
     def predict(self, X) -> np.ndarray:
         """Predict targets.
 
@@ -30,9 +32,7 @@ class LinearRegressorMixin(RegressorMixin):
         -------
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        return X @ self.coef_.T + self.intercept_
+        return self._predict_linear(X)
 
 
 class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
@@ -63,16 +63,18 @@ class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
         """Stopping criterion."""
 
     @fit_context
-    def fit(self, X, y, sample_weight=None) -> Self:
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Target values.
+            Target values; None for a source, which has its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Only their ratios matter.
 
@@ -83,6 +85,13 @@ class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
         """
         self._check_solver_parameters()
         with all_or_nothing(self, X):
+            if is_lazy(X):
+                reads = self._expected_reads()
+                with opened(self, X, y, sample_weight, expected_reads=reads) as data:
+                    fit_data = {"X": data, "y": None, "sample_weight": None}
+                    source = data.for_regression()
+                    self._fit_source(source, data.target_shape, fit_data)
+                return self
             fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
             X, y = check_training_data(self, X, y, y_numeric=True)
             y = y.astype(np.float64, copy=False)
@@ -90,6 +99,11 @@ class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
             source = ArraySource(X, y, sample_weight, n_jobs=self.n_jobs)
             self._fit_source(source, y.shape[1:], fit_data)
         return self
+
+    def _expected_reads(self):
+        """Reads of a source: a survey, and mostly one of statistics."""
+        is_fast = resolve_solver(self.solver) == resolve_solver("auto")
+        return 2 if is_fast and self.recombination in ("auto", None) else MANY_READS
 
     def _fit_source(self, source, target_shape, fit_data):
         n_targets = target_shape[0] if target_shape else 1

@@ -8,11 +8,15 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
+from skcara.io._predictions import is_lazy
+
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
 # Up to this many entries X is searched for NaN and infinity before the fit. A larger
 # one is not read for this alone: no such entry can hide from the first gradient.
 _MAX_CHECKED_ENTRIES = 1 << 20
+# Squares of larger values overflow, or leave no room for their sum.
+_LARGEST_VALUE = 1e150
 
 
 def check_training_data(estimator, X, y, **options):
@@ -34,16 +38,20 @@ def check_training_data(estimator, X, y, **options):
 
 @contextmanager
 def bad_values_explained(X, estimator):
-    """Turn a failure caused by NaN or infinity in ``X`` into an error that says so.
+    """Turn a failure caused by NaN, infinity or overflow in ``X`` into a clear error.
 
     An objective that is not finite is an error in itself, so that warnings on the way
-    to it would only be noise.
+    to it would only be noise. What is not in memory was searched before the first pass.
     """
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             yield
-    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
-        _assert_finite(X, estimator)
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+        if not is_lazy(X):
+            _assert_finite(X, estimator)
+            _assert_moderate(X, estimator)
+        if isinstance(error, FloatingPointError):
+            raise ValueError(str(error)) from error
         raise
 
 
@@ -55,6 +63,21 @@ def _assert_finite(X, estimator):
     values = X.data if sparse.issparse(X) else X
     name = type(estimator).__name__
     assert_all_finite(values, estimator_name=name, input_name="X")
+
+
+def _assert_moderate(X, estimator):
+    """Refuse values whose squares overflow: no sum of squares would be finite."""
+    values = X.data if sparse.issparse(X) else X
+    if not values.size or values.dtype.kind != "f":
+        return
+    for value in (float(values.max()), float(values.min())):
+        if abs(value) > _LARGEST_VALUE:
+            raise ValueError(
+                f"X contains {value:.3g}, whose square overflows. "
+                f"{type(estimator).__name__} needs values of at most "
+                f"{_LARGEST_VALUE:.0e} in size: scale the column down, or give a row "
+                "in which such a value stands for a missing one the weight zero."
+            )
 
 
 def check_sample_weight(sample_weight, n_rows: int):
@@ -146,14 +169,28 @@ def _encode_integers(y):
 
 def _encode_sorted(y):
     """Encode labels of any type; sorting them all at once would copy them all."""
-    # Numbers may be continuous anywhere; strings and objects show their kind at once.
-    is_number = y.dtype.kind not in "SUO"
-    check_classification_targets(y if is_number else y[:_MAX_LABEL_RANGE])
+    _check_discrete(y)
     classes = np.unique(np.concatenate([np.unique(chunk) for chunk in _chunks(y)]))
     codes = np.empty(len(y), dtype=_code_type(len(classes)))
     for chunk, coded in zip(_chunks(y), _chunks(codes), strict=True):
         coded[:] = np.searchsorted(classes, chunk)
     return classes, codes
+
+
+def _check_discrete(y):
+    """Refuse labels that scikit-learn calls continuous or unknown."""
+    if y.dtype.kind == "f":
+        if any((chunk % 1).any() for chunk in _chunks(y)):
+            raise ValueError(
+                "Unknown label type: continuous. Maybe you are trying to fit a "
+                "classifier, which expects discrete classes on a regression target "
+                "with continuous values."
+            )
+        return
+    # Strings and objects show their kind at once. Labels that occur once each would
+    # make scikit-learn warn of a regression target.
+    labels = y[:_MAX_LABEL_RANGE]
+    check_classification_targets(np.concatenate([labels, labels]))
 
 
 def _code_type(n_classes):

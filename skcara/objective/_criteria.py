@@ -5,14 +5,19 @@ estimator's ``tol``, and into a duality gap where one is known.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from skcara.objective._rounding import gamma, pass_rounding
 
 if TYPE_CHECKING:
     from skcara.objective._problem import Evaluation, Problem
 
 _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
+# Operations on the terms of the sums over columns in an objective or a dual value.
+_SMALL_SUMS = 16
 
 
 @dataclass(frozen=True)
@@ -63,28 +68,15 @@ class ResidualCorrelation:
     r"""Largest absolute correlation of the residual with a (centred) column.
 
     Zero exactly at the least-squares solution and independent of all scales. Under
-    positivity, a column at zero counts only if increasing it would help.
+    positivity, a column at zero counts only if increasing it would help. Correlations
+    that are nothing but rounding count as zero.
     """
 
     needs_moments = True
 
     def measure(self, problem, evaluation):
         """Return the largest correlation; no gap is known."""
-        residual = _Residual(problem, evaluation)
-        if residual.is_rounding:
-            return 0.0, None
-        spread = np.sqrt(_column_square(problem))
-        covariance = residual.covariance
-        params = evaluation.params[: len(covariance), 0]
-        at_bound = (params == 0) & problem.user_penalty.positive[: len(covariance), 0]
-        covariance = np.where(at_bound, np.maximum(covariance, 0.0), covariance)
-        # Below this the residual is dominated by the rounding of predictions.
-        size = max(np.sqrt(residual.square), np.sqrt(_EPS) * residual.target_size)
-        informative = spread > 0
-        covariance = np.abs(covariance) + residual.covariance_error
-        correlation = covariance[informative] / (spread[informative] * size)
-        largest = float(correlation.max(initial=0.0))
-        return max(largest, (abs(residual.mean) + residual.mean_error) / size), None
+        return _Residual(problem, evaluation).largest_correlation(), None
 
 
 class DualGap:
@@ -105,8 +97,13 @@ class DualGap:
 
     .. math:: D_2 = s\, r^\top \mu y - \tfrac12 s^2 (r^\top \mu r + l2\, p^\top p).
 
-    Without any penalty no point but the exact solution has a finite gap, and the
-    correlation of the residual decides instead.
+    Each of the sums is taken to be as wrong as rounding can make it
+    (:mod:`skcara.objective._rounding`), so that the gap is a bound in spite of it.
+
+    Where a penalty is smaller than the rounding of :math:`v`, nothing is feasible for
+    sure and the gap is about the objective; without any penalty there is none. A point
+    that satisfies the optimality conditions to rounding has converged all the same:
+    no arithmetic could tell it from a better one.
     """
 
     needs_moments = True
@@ -118,22 +115,21 @@ class DualGap:
         l1 = float(problem.user_penalty.l1[:n_features].max(initial=0.0))
         l2 = float(problem.user_penalty.l2[:n_features].max(initial=0.0))
         if l1 == 0 and l2 == 0:
-            stop_value, _ = ResidualCorrelation().measure(problem, evaluation)
-            return stop_value, np.nan
-        coef, _ = problem.coordinates.to_user(evaluation.params)
-        objective = evaluation.objective + evaluation.loss_error
-        gap = objective - _dual_value(residual, coef[:, 0], l1, l2, problem)
-        # The gap is a difference of numbers of the size of the objective.
-        gap = max(gap, 0.0)
-        variance = residual.target_variance
+            return residual.largest_correlation(), np.nan
+        objective, dual = evaluation.objective, _dual_value(residual, l1, l2)
+        gap = objective + 0.5 * residual.square_error - dual
+        # Roundings of the objective and of the dual value themselves.
+        gap += gamma(problem.n_params + _SMALL_SUMS) * (objective + abs(dual))
+        if residual.is_optimal:
+            return 0.0, gap
         rounding = 8 * _EPS * residual.target_size**2
-        return gap / max(variance, rounding, _TINY), gap
+        return gap / max(residual.target_variance, rounding, _TINY), gap
 
 
-def _dual_value(residual, coef, l1, l2, problem):
+def _dual_value(residual, l1, l2):
     """Value of the better dual point, for the worst that the sums may hide."""
-    correlation, error = residual.covariance, residual.covariance_error
-    positive = problem.user_penalty.positive[: len(coef), 0]
+    coef, correlation = residual.coef, residual.covariance
+    error, positive = residual.covariance_error, residual.is_positive
     # theta' mu y with y = r + X coef + intercept and a centred theta.
     product = residual.square + coef @ correlation
     product -= residual.square_error + np.abs(coef) @ error
@@ -146,6 +142,7 @@ def _dual_value(residual, coef, l1, l2, problem):
     if l1 > 0:
         shrunk = correlation - l2 * coef
         reach = np.where(positive, shrunk, np.abs(shrunk)) + error
+        reach += 4 * _EPS * l2 * np.abs(coef)
         largest = reach.max(initial=0.0)
         shrink = l1 / largest if largest > l1 else 1.0
         square = largest_square + l2 * (coef @ coef)
@@ -153,51 +150,90 @@ def _dual_value(residual, coef, l1, l2, problem):
     return max(values)
 
 
-def _column_square(problem):
-    moments = problem.column_moments
-    if problem.coordinates.fit_intercept:
-        return moments.variance
-    return moments.variance + moments.mean**2
-
-
 class _Residual:
     """Second moments of the residual, from the loss and its gradient alone.
 
     Attributes
     ----------
+    coef : ndarray of shape (n_features,)
+        Coefficients of the user.
+    is_positive : ndarray of bool of shape (n_features,)
+        Which of them must not be negative.
     square, mean : float
         Mean square around the mean, and the mean (0 without an intercept).
     covariance : ndarray of shape (n_features,)
         With the (centred) columns.
     square_error, mean_error, covariance_error : float or ndarray
         Bounds of their errors.
+    spread : ndarray of shape (n_features,)
+        Root mean squares of the (centred) columns.
     target_size, target_variance : float
         Root mean square of the target, and what ``tol`` is relative to.
-    is_rounding : bool
-        Whether the residual is nothing but rounding.
     """
 
     def __init__(self, problem, evaluation):
         coordinates, target = problem.coordinates, problem.target_moments
-        n_features, scale = coordinates.n_features, coordinates.scale
-        gradient = evaluation.gradient[:, 0]
-        error = np.zeros_like(gradient)
-        if evaluation.gradient_error is not None:
+        moments, n_features = problem.column_moments, coordinates.n_features
+        self._penalty = problem.user_penalty.restrict(slice(n_features))
+        self._rounding = pass_rounding(problem, evaluation.params, evaluation.loss)
+        # Sums that are not those of a pass come with bounds of their own.
+        self._is_from_pass = evaluation.gradient_error is None
+        error, square_error = self._rounding.gradient, self._rounding.square
+        if not self._is_from_pass:
             error = evaluation.gradient_error[:, 0]
-        self.target_size = np.sqrt(target.mean_square)
-        self.square = 2.0 * evaluation.loss
-        self.square_error = 2.0 * evaluation.loss_error
+            square_error = 2.0 * evaluation.loss_error
+        gradient, scale = evaluation.gradient[:, 0], coordinates.scale
+        self.coef = coordinates.to_user(evaluation.params)[0][:, 0]
+        self.is_positive = self._penalty.positive[:, 0]
+        self.square, self.square_error = 2.0 * evaluation.loss, square_error
         self.covariance = -scale * gradient[:n_features]
         self.covariance_error = scale * error[:n_features]
         self.mean = self.mean_error = 0.0
+        self.spread = self._rounding.columns
+        self.target_size = np.sqrt(target.mean_square)
         self.target_variance = target.mean_square
         if coordinates.fit_intercept:
             self.mean, self.mean_error = -gradient[-1], error[-1]
             self.square = max(self.square - self.mean**2, 0.0)
             self.square_error += (2 * abs(self.mean) + error[-1]) * error[-1]
-            offset = problem.column_moments.mean - coordinates.shift
+            offset = moments.mean - coordinates.shift
             self.covariance -= offset * self.mean
             self.covariance_error += np.abs(offset) * error[-1]
+            self.covariance_error += abs(self.mean) * self._rounding.means
+            self.spread = np.sqrt(moments.variance)
             self.target_variance = target.variance
-        rounding = 64 * _EPS * self.target_size
-        self.is_rounding = 2.0 * evaluation.loss <= rounding**2
+
+    @cached_property
+    def is_optimal(self) -> bool:
+        """Whether the optimality conditions hold up to rounding."""
+        l2, strength = self._penalty.l2[:, 0], self._penalty.l1[:, 0]
+        slope = l2 * self.coef - self.covariance
+        violation = self._penalty.violation(self.coef[:, None], slope[:, None])[:, 0]
+        mean = abs(self.mean)
+        if not self._is_from_pass:
+            violation, mean = violation + self.covariance_error, mean + self.mean_error
+        expected = self._rounding.expected
+        rounding = expected * self.spread + 32 * _EPS * (
+            self._rounding.columns * np.sqrt(self.square)
+        )
+        rounding += 4 * _EPS * (strength + l2 * np.abs(self.coef))
+        return bool(mean <= expected and (violation <= rounding).all())
+
+    def largest_correlation(self) -> float:
+        """Largest correlation with a column, zero if it is rounding."""
+        if self.is_optimal:
+            return 0.0
+        at_bound = (self.coef == 0) & self.is_positive
+        covariance = np.abs(self.covariance)
+        covariance[at_bound] = np.maximum(self.covariance[at_bound], 0.0)
+        mean = abs(self.mean)
+        if not self._is_from_pass:
+            covariance, mean = (
+                covariance + self.covariance_error,
+                mean + self.mean_error,
+            )
+        # A residual is not known better than this.
+        size = max(np.sqrt(self.square), self._rounding.residual)
+        informative = self.spread > 0
+        correlation = covariance[informative] / (self.spread[informative] * size)
+        return max(float(correlation.max(initial=0.0)), mean / size)

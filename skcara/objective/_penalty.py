@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Coefficients under this penalty are zero, and a few of them can be added up.
+_STRONGEST = 1e300
+
 
 @dataclass(frozen=True)
 class SeparablePenalty:
@@ -51,7 +54,12 @@ class SeparablePenalty:
     def scaled(self, scale) -> "SeparablePenalty":
         """Penalty for ``params = user_params * scale`` (one scale per row)."""
         scale = scale[:, None]
-        return SeparablePenalty(self.l1 / scale, self.l2 / scale**2, self.positive)
+        with np.errstate(over="ignore"):
+            l1, l2 = self.l1 / scale, self.l2 / scale**2
+        # An infinite strength would be multiplied by coefficients that are zero.
+        return SeparablePenalty(
+            np.minimum(l1, _STRONGEST), np.minimum(l2, _STRONGEST), self.positive
+        )
 
     def restrict(self, rows) -> "SeparablePenalty":
         """Penalty of some rows of ``params``."""

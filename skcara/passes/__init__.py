@@ -18,7 +18,7 @@ from skcara.passes._evaluate import Evaluate, evaluate_first
 from skcara.passes._fold_hessians import FoldHessians
 from skcara.passes._fold_moments import FoldMoments
 from skcara.passes._folds import EvaluateFolds, FoldSums
-from skcara.passes._gram import Gram, GramSums, PreconditionedGram
+from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
@@ -27,13 +27,13 @@ from skcara.passes._single_rows import (
     Take,
     TakeBlock,
     TakenRows,
-    row_weights,
 )
 
 __all__ = [
     "BlockGrams",
     "ColumnSquares",
     "Columns",
+    "DirectionSquare",
     "Draw",
     "DrawInfluential",
     "Evaluate",
@@ -52,5 +52,4 @@ __all__ = [
     "column_pairs",
     "evaluate_first",
     "pair_numbers",
-    "row_weights",
 ]

@@ -224,5 +224,7 @@ def _moment_terms(rows, weights, reference, moments):
         return [rows.T @ weights, squared(rows).T @ weights]
     centred = np.subtract(rows, reference, dtype=np.float64)
     if weights is None:
-        return [centred.sum(axis=0), np.einsum("ij,ij->j", centred, centred)]
+        # A product with ones is several times faster than a sum along the rows.
+        sums = np.ones(len(centred)) @ centred
+        return [sums, np.einsum("ij,ij->j", centred, centred)]
     return [weights @ centred, weights @ np.square(centred)]

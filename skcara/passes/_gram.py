@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import SumTask, gram, scaled_rows
+from skcara.data import SparseGram, SumTask, predictions, scaled_rows
 from skcara.objective import Problem
 
 # The correction for the shift loses the square of this factor in accuracy.
@@ -124,11 +124,16 @@ class _GramTask(SumTask):
             differences *= roots[:, None]
         sums = rows.T @ np.column_stack([differences, roots])
         squares = np.einsum("ij,ij->j", differences, differences)
-        return [gram(rows), sums, roots @ differences, squares]
+        matrix = SparseGram(rows) if sparse.issparse(rows) else rows.T @ rows
+        return [matrix, sums, roots @ differences, squares]
 
     def finish(self, total):
         """Return one answer for each request."""
         matrix, sums, masses, squares = total
+        depth = self._problem.facts.depth
+        if isinstance(matrix, SparseGram):
+            collected, matrix = matrix, matrix.toarray()
+            depth = max(depth, collected.depth)
         coordinates, weight = self._problem.coordinates, self._problem.total_weight
         shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
         sizes = np.sqrt(np.diagonal(matrix) / weight) / scale
@@ -142,7 +147,7 @@ class _GramTask(SumTask):
             matrix[-1] = matrix[:, -1] = sums[:, -1]
             sizes = np.append(sizes, 1.0)
         matrix /= weight
-        rounding = self._rounding
+        rounding = self._rounding(depth)
         return [
             GramSums(
                 matrix, sums[:, own] / weight, squares[own] / weight, sizes, rounding
@@ -150,14 +155,13 @@ class _GramTask(SumTask):
             for own in range(len(self.requests))
         ]
 
-    @property
-    def _rounding(self):
+    def _rounding(self, depth):
         """Bound of the error of a sum of products of two factors of size one.
 
         Additions of a term to a sum, operations on the term before, and those of the
         small products that use the sums.
         """
-        n_roundings = self._problem.facts.depth + self._problem.n_params + _EXTRA
+        n_roundings = depth + self._problem.n_params + _EXTRA
         unit = 0.5 * _EPS
         return n_roundings * unit / (1 - n_roundings * unit)
 
@@ -191,6 +195,32 @@ class PreconditionedGram(SumTask):
             self.factor, (rows * roots[:, None]).T, trans="T", check_finite=False
         )
         return [rows @ rows.T, rows @ residual, residual @ residual]
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionSquare(SumTask):
+    """Mean square of the rows' products with one direction.
+
+    Attributes
+    ----------
+    problem : Problem
+    direction : ndarray of shape (n_params,)
+    """
+
+    problem: Problem
+    direction: np.ndarray
+
+    def visit(self, chunk):
+        """Sum of the squares of a chunk."""
+        coordinates = self.problem.coordinates
+        coef, intercept = coordinates.effective_params(self.direction[:, None])
+        products = predictions(coordinates.rows(chunk.rows), coef)[:, 0] + intercept
+        weights = self.problem.weights_of(chunk)
+        return [products @ (products if weights is None else products * weights)]
+
+    def finish(self, total):
+        """Return the mean."""
+        return total[0] / self.problem.total_weight
 
 
 def _centre(shift, matrix, sums, masses, weight):

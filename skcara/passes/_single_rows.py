@@ -124,18 +124,22 @@ class BlockRows(NamedTuple):
     rows : ndarray of shape (n_rows, n_columns)
     target : ndarray of shape (n_rows,)
     prediction : ndarray of shape (n_rows, n_outputs)
+    shares : ndarray of shape (n_rows,)
+        Weights ``mu``.
     """
 
     rows: np.ndarray
     target: np.ndarray
     prediction: np.ndarray
+    shares: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class TakeBlock:
     """Some columns of rows taken by number, and predictions of these rows.
 
-    The answer is a :class:`BlockRows`.
+    The answer is a :class:`BlockRows`. Requests of the blocks of a round are answered
+    together: rows that are not in memory are looked for once.
 
     Attributes
     ----------
@@ -154,52 +158,69 @@ class TakeBlock:
 
     cost = 0.0
 
-    def fetch(self, source):
-        """Copy the columns part by part."""
-        problem, coordinates = self.problem, self.problem.coordinates
-        coef, intercept = coordinates.effective_params(self.params)
-        features = self.columns[self.columns < problem.n_features]
-        taken = np.ones((len(self.indices), self.columns.size))
-        target, prediction = [], []
-        for chunk in source.take(self.indices):
-            rows = coordinates.rows(chunk.rows)
-            prediction.append(predictions(rows, coef) + intercept)
-            target.append(problem.target_of(chunk))
-            own = chunk.rows[:, features]
-            own = own.toarray() if sparse.issparse(own) else own
-            part = taken[chunk.start : chunk.start + len(own), : features.size]
-            np.subtract(own, coordinates.shift[features], out=part)
-            part /= coordinates.scale[features]
-        return BlockRows(taken, np.concatenate(target), np.concatenate(prediction))
+    @property
+    def stack_key(self):
+        """What requests must share to be answered together."""
+        return TakeBlock, id(self.problem), id(self.params)
 
-
-def row_weights(problem: Problem):
-    """Ask for the weights ``mu`` of all rows; return None if they are equal."""
-    if not problem.is_weighted:
-        return None
-    return (yield TakeWeights(problem))
+    @staticmethod
+    def stacked(requests):
+        """One request for several of the same key."""
+        return _TakeBlocks(tuple(requests))
 
 
 @dataclass(frozen=True, eq=False)
-class TakeWeights:
-    """Weights ``mu`` of all rows, one array of the length of the data."""
+class _TakeBlocks:
+    requests: tuple[TakeBlock, ...]
 
-    problem: Problem
+    def fetch(self, source):
+        """Copy the columns of all blocks, part by part."""
+        first, *others = self.requests
+        coordinates, indices = first.problem.coordinates, first.indices
+        coef, intercept = coordinates.effective_params(first.params)
+        if others:
+            indices = np.unique(np.concatenate([one.indices for one in self.requests]))
+        answers = [_PartialBlock(request) for request in self.requests]
+        for chunk in source.take(indices):
+            rows = coordinates.rows(chunk.rows)
+            numbers = indices[chunk.start : chunk.start + rows.shape[0]]
+            prediction = predictions(rows, coef) + intercept
+            for answer in answers:
+                answer.append(numbers, chunk, prediction)
+        return [answer.joined() for answer in answers]
 
-    cost = 0.0
 
-    def visit(self, chunk):
-        """Weights of a chunk."""
-        return [self.problem.shares_of(chunk)]
+class _PartialBlock:
+    """The answer to one request, filled part by part."""
 
-    def merge(self, left, right):
-        """Join the parts."""
-        left += right
-        return left
+    def __init__(self, request: TakeBlock):
+        self._request = request
+        columns, n_features = request.columns, request.problem.n_features
+        self._features = columns[columns < n_features]
+        self._rows = np.ones((len(request.indices), columns.size))
+        self._columns: list[tuple] = []
+        self._n_rows = 0
 
-    def finish(self, total):
-        """Return one array."""
-        return np.concatenate(total)
+    def append(self, numbers, chunk, prediction):
+        """Add the rows of a chunk, whose numbers ascend, that are asked for."""
+        request, problem = self._request, self._request.problem
+        last = np.searchsorted(request.indices, numbers[-1], side="right")
+        wanted = request.indices[self._n_rows : last]
+        chosen = np.searchsorted(numbers, wanted)
+        own = chunk.rows[chosen][:, self._features]
+        own = own.toarray() if sparse.issparse(own) else own
+        part = self._rows[self._n_rows : last, : self._features.size]
+        coordinates = problem.coordinates
+        np.subtract(own, coordinates.shift[self._features], out=part)
+        part /= coordinates.scale[self._features]
+        self._n_rows = last
+        target, shares = problem.target_of(chunk), problem.shares_of(chunk)
+        self._columns.append((target[chosen], prediction[chosen], shares[chosen]))
+
+    def joined(self) -> BlockRows:
+        """Return the answer."""
+        columns = map(np.concatenate, zip(*self._columns, strict=True))
+        return BlockRows(self._rows, *columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ def bounded_by_zero(problem: Problem, solver: Solver) -> Solver:
                 item = solver.send(answer)
             except StopIteration:
                 return
+            answer = None  # it may be a copy of many rows
             is_above = isinstance(item, Round) and ceiling is not None
             # Written so that a NaN is above.
             if is_above and item.evaluation.objective <= ceiling * (1 + _NOISE):

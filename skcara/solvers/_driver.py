@@ -82,28 +82,32 @@ def _answer_runs(source, runs):
 
 def answer_all(source: Source, requests: list) -> list:
     """Answer requests with at most one read of the data."""
-    answers = [None] * len(requests)
     groups: dict = {}
     for position, request in enumerate(requests):
-        if hasattr(request, "fetch"):
-            answers[position] = request.fetch(source)
-            continue
         key = getattr(request, "stack_key", None)
         groups.setdefault(position if key is None else key, []).append(position)
-    if not groups:
-        return answers
-    tasks = []
+    answers, reading = [None] * len(requests), []
     for positions in groups.values():
         members = [requests[position] for position in positions]
         is_stacked = hasattr(members[0], "stacked")
-        tasks.append(members[0].stacked(members) if is_stacked else members[0])
-    for positions, result in zip(groups.values(), source.run(tasks), strict=True):
-        is_stacked = hasattr(requests[positions[0]], "stacked")
-        for position, answer in zip(
-            positions, result if is_stacked else [result], strict=True
-        ):
-            answers[position] = answer
+        request = members[0].stacked(members) if is_stacked else members[0]
+        if hasattr(request, "fetch"):
+            _spread(answers, positions, request.fetch(source), is_stacked)
+        else:
+            reading.append((request, positions, is_stacked))
+    if reading:
+        results = source.run([task for task, *_ in reading])
+        for (_, positions, is_stacked), result in zip(reading, results, strict=True):
+            _spread(answers, positions, result, is_stacked)
     return answers
+
+
+def _spread(answers, positions, result, is_stacked):
+    """Put the result of one request, or of several as one, where they stood."""
+    for position, answer in zip(
+        positions, result if is_stacked else [result], strict=True
+    ):
+        answers[position] = answer
 
 
 class _Run:

@@ -39,13 +39,14 @@ def measure_rows(problem) -> int:
 
 def metric_rows(problem) -> int:
     """Rows of a sample whose Gram matrix is the metric of steps on all rows."""
-    return int(
+    rows = int(
         np.clip(
             int(_METRIC_SHARE * problem.n_rows),
             _MIN_METRIC_ROWS_PER_COLUMN * problem.n_params,
             _MAX_METRIC_ROWS_PER_COLUMN * problem.n_params,
         )
     )
+    return min(rows, _n_drawable(problem))
 
 
 def max_sampled_rows(problem, *, copied: bool = True) -> int:
@@ -54,6 +55,7 @@ def max_sampled_rows(problem, *, copied: bool = True) -> int:
     if copied:
         free_rows = _FREE_BYTES / _row_bytes(problem)
         rows = min(rows, max(_MAX_COPIED_SHARE * problem.n_rows, free_rows))
+        rows = min(rows, _n_drawable(problem))
     return int(rows)
 
 
@@ -65,6 +67,12 @@ def grown(size: int) -> int:
 def can_grow(size: int, max_size: int) -> bool:
     """Whether a larger sample would be worth its while."""
     return 2 * size <= max_size
+
+
+def _n_drawable(problem):
+    """Most rows of a sample, which is all that memory holds of some sources."""
+    n_drawable = problem.facts.n_drawable
+    return problem.n_rows if n_drawable is None else n_drawable
 
 
 def _row_bytes(problem):

@@ -14,7 +14,7 @@ _TALL_ROWS_PER_COORD = 500
 # Up to this many columns the Gram matrix of all rows costs less than the passes it
 # replaces; for sparse data the entries per row count as well.
 _MAX_DENSE_COLUMNS = 80
-_MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 1500, 32
+_MAX_SPARSE_COLUMNS, _MAX_SPARSE_ENTRIES = 4000, 32
 # Columns from which working sets pay. With many rows per column a copy of columns costs
 # more than the Gram matrix of all, unless that is huge.
 _MIN_FEATURES, _HUGE_FEATURES = 200, 1000

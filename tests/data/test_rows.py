@@ -5,8 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skcara.data import append_ones, row_range, scaled_rows, squared, transposed
-from skcara.data._rows import with_entries
+from skcara.data import (
+    append_ones,
+    row_range,
+    scaled_rows,
+    squared,
+    transposed,
+    with_entries,
+)
 
 
 def make_rows(to_rows):

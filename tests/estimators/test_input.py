@@ -228,8 +228,9 @@ def test_separable_data_without_penalty_warn_and_stay_finite(solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_warning_says_what_was_reached(solver):
-    X, y = regression(n_rows=2000)
-    X = X @ np.random.default_rng(0).standard_normal((8, 8)) + 3
+    # More columns than one round can look at.
+    X = np.random.default_rng(0).standard_normal((300, 400))
+    y = X[:, :100].sum(axis=1)
     model = CaLasso(1e-3, solver=solver, tol=1e-16, max_iter=1)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(X, y)

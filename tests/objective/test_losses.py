@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skcara.objective import LogisticLoss, MultinomialLoss, SquaredLoss
+from skcara.objective import LogisticLoss, Loss, MultinomialLoss, SquaredLoss
 
 
 def make_case(name, n_rows, rng, spread=3.0):
@@ -43,9 +43,12 @@ def test_curvature_never_exceeds_its_bound(name):
     loss, target, prediction = make_case(name, 2000, np.random.default_rng(0), 1.0)
     second = loss.second_derivative(target, prediction)
     second = second.reshape(2000, loss.n_outputs, loss.n_outputs)
+    bound = loss.curvature_bound
+    smallest = np.linalg.eigvalsh(bound - second)[:, 0].min()
+    assert smallest >= -1e-12, "the bound minus the second derivative is semi-definite"
     largest = np.linalg.eigvalsh(second)[:, -1].max()
-    assert largest <= loss.curvature_bound * (1 + 1e-12)
-    assert largest >= 0.8 * loss.curvature_bound, "the bound should be attained"
+    limit = np.linalg.eigvalsh(bound)[-1]
+    assert largest >= 0.8 * limit, "the bound should be attained"
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -74,3 +77,33 @@ def test_huge_predictions_neither_overflow_nor_vanish(name):
     total, derivative = loss.weighted_sum(target, prediction.copy(), None)
     assert total == pytest.approx(value.sum())
     assert np.abs(derivative).max() <= 1
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_a_loss_adds_is_what_the_base_class_computes(name):
+    """Faster methods of a loss agree with those that every loss inherits."""
+    rng = np.random.default_rng(0)
+    loss, target, prediction = make_case(name, 60, rng)
+    rows, weights = rng.standard_normal((60, 3)), rng.random(60)
+    assert_allclose(
+        loss.hessian(rows, weights, target, prediction),
+        Loss.hessian(loss, rows, weights, target, prediction),
+        atol=1e-13,
+    )
+    assert_allclose(
+        loss.curvature(target, prediction), Loss.curvature(loss, target, prediction)
+    )
+    kernels = loss.derivative_kernel(target), Loss.derivative_kernel(loss, target)
+    outs = [np.empty(prediction.size) for _ in kernels]
+    for write, out in zip(kernels, outs, strict=True):
+        write(prediction.ravel().copy(), out)
+    assert_allclose(*outs, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_quadratic_loss_is_equal_to_its_bound(name):
+    loss, target, prediction = make_case(name, 100, np.random.default_rng(0))
+    second = loss.second_derivative(target, prediction)
+    second = second.reshape(100, loss.n_outputs, loss.n_outputs)
+    is_constant = np.allclose(second, loss.curvature_bound)
+    assert loss.is_quadratic == is_constant

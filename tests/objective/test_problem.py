@@ -1,7 +1,10 @@
 """One pass yields the objective, its gradient and certificates of the full data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from cases import make_case
 from certificates import (
     lasso_dual_gap,
     logistic_objective,
@@ -14,13 +17,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import approx_fprime
 
-from skcara.data import Design
+from skcara.data import Coordinates
 from skcara.objective import (
     DualGap,
     KKTViolation,
     LogisticLoss,
     MultinomialLoss,
-    Problem,
     ResidualCorrelation,
     SeparablePenalty,
     SquaredLoss,
@@ -62,20 +64,26 @@ def make_problem(
     else:
         loss, criterion = MultinomialLoss(3), KKTViolation()
         target = rng.integers(0, 3, n_rows).astype(np.int8)
-    shift = rows.mean(axis=0) if standardise and fit_intercept else None
-    shift = None if is_sparse else shift
-    scale = rows.std(axis=0) if standardise else None
-    design = Design(
-        X, fit_intercept=fit_intercept, shift=shift, scale=scale, n_jobs=n_jobs
+    case = make_case(
+        X,
+        target,
+        loss,
+        make_penalty(l1, l2, N_FEATURES + fit_intercept),
+        criterion,
+        sample_weight=rng.random(n_rows) if weighted else None,
+        fit_intercept=fit_intercept,
+        n_jobs=n_jobs,
     )
-    weights = rng.random(n_rows) if weighted else None
-    penalty = make_penalty(l1, l2, design.n_params)
-    return Problem(design, target, loss, penalty, criterion, weights)
+    if not standardise:
+        return case
+    can_shift = fit_intercept and not is_sparse
+    shift = rows.mean(axis=0) if can_shift else np.zeros(N_FEATURES)
+    return case.with_coordinates(Coordinates(shift, rows.std(axis=0), fit_intercept))
 
 
-def random_params(problem, seed=1):
+def random_params(case, seed=1):
     rng = np.random.default_rng(seed)
-    return 0.3 * rng.standard_normal((problem.n_params, problem.n_outputs))
+    return 0.3 * rng.standard_normal(case.zeros.shape)
 
 
 KINDS = ["squared", "logistic", "multinomial"]
@@ -86,7 +94,7 @@ KINDS = ["squared", "logistic", "multinomial"]
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradient_is_that_of_the_objective(kind, is_sparse, standardise, fit_intercept):
-    problem = make_problem(
+    case = make_problem(
         kind,
         n_rows=300,
         weighted=True,
@@ -95,24 +103,24 @@ def test_gradient_is_that_of_the_objective(kind, is_sparse, standardise, fit_int
         fit_intercept=fit_intercept,
         l1=0.0,
     )
-    params = random_params(problem)
+    params = random_params(case)
 
     def objective(flat):
-        return problem.evaluate(flat.reshape(params.shape)).objective
+        return case.evaluate(flat.reshape(params.shape)).objective
 
     numerical = approx_fprime(params.ravel(), objective, 1e-7)
-    gradient = problem.evaluate(params).smooth_gradient
+    gradient = case.evaluate(params).smooth_gradient
     assert_allclose(gradient.ravel(), numerical, atol=2e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("standardise", [False, True])
 def test_squared_evaluation_agrees_with_the_judges(standardise, weighted):
-    problem = make_problem(standardise=standardise, weighted=weighted)
-    evaluation = problem.evaluate(random_params(problem))
-    coef, intercept = problem.design.to_user(evaluation.params)
-    data = problem.design.X, problem.target, coef[:, 0], intercept[0], 0.02, 0.01
-    weights = {"sample_weight": problem.sample_weight}
+    case = make_problem(standardise=standardise, weighted=weighted)
+    evaluation = case.evaluate(random_params(case))
+    coef, intercept = case.problem.coordinates.to_user(evaluation.params)
+    data = case.source.X, case.source.target, coef[:, 0], intercept[0], 0.02, 0.01
+    weights = {"sample_weight": case.source.weights}
     assert evaluation.objective == pytest.approx(squared_objective(*data, **weights))
     assert evaluation.optimality == pytest.approx(squared_violation(*data, **weights))
     gap = lasso_dual_gap(*data, **weights)
@@ -123,18 +131,18 @@ def test_squared_evaluation_agrees_with_the_judges(standardise, weighted):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_dual_gap_bounds_the_suboptimality(fit_intercept, l2, global_random_seed):
     """The gap is at least F - F* everywhere and vanishes at the optimum."""
-    problem = make_problem(
+    case = make_problem(
         n_rows=200, fit_intercept=fit_intercept, l2=l2, seed=global_random_seed
     )
-    params = np.zeros((problem.n_params, 1))
-    rows, _, weights = problem.rows(np.arange(problem.n_rows))
+    params = case.zeros
+    rows, _, weights = case.rows()
     step = 1 / np.linalg.eigvalsh((rows * weights[:, None]).T @ rows)[-1]
     path = []
     for _ in range(3000):
-        evaluation = problem.evaluate(params)
+        evaluation = case.evaluate(params)
         path.append((evaluation.objective, evaluation.dual_gap))
         params = params - step * evaluation.smooth_gradient
-        params = soft_threshold(params, step * problem.penalty.l1)
+        params = soft_threshold(params, step * case.problem.penalty.l1)
     objective, gap = np.array(path).T
     assert (gap >= objective - objective[-1] - 1e-13).all()
     assert gap[-1] < 1e-7 * gap[0]
@@ -142,12 +150,12 @@ def test_dual_gap_bounds_the_suboptimality(fit_intercept, l2, global_random_seed
 
 @pytest.mark.parametrize("kind", ["logistic", "multinomial"])
 def test_logistic_evaluation_agrees_with_the_judges(kind):
-    problem = make_problem(kind, weighted=True, standardise=True, l1=2e-3, l2=1e-3)
-    evaluation = problem.evaluate(random_params(problem))
-    coef, intercept = problem.design.to_user(evaluation.params)
-    C = 1 / (3e-3 * problem.total_weight)
-    data = problem.design.X, problem.target, coef.T, intercept, C, 2 / 3
-    weights = {"sample_weight": problem.sample_weight}
+    case = make_problem(kind, weighted=True, standardise=True, l1=2e-3, l2=1e-3)
+    evaluation = case.evaluate(random_params(case))
+    coef, intercept = case.problem.coordinates.to_user(evaluation.params)
+    C = 1 / (3e-3 * case.problem.total_weight)
+    data = case.source.X, case.source.target, coef.T, intercept, C, 2 / 3
+    weights = {"sample_weight": case.source.weights}
     assert evaluation.objective == pytest.approx(logistic_objective(*data, **weights))
     assert evaluation.optimality == pytest.approx(logistic_violation(*data, **weights))
 
@@ -156,13 +164,13 @@ def test_logistic_evaluation_agrees_with_the_judges(kind):
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_are_sums_of_row_gradients(kind, is_sparse, group_rows):
-    problem = make_problem(
+    case = make_problem(
         kind, is_sparse=is_sparse, standardise=True, weighted=True, n_rows=9001
     )
-    params = random_params(problem)
-    evaluation = problem.evaluate(params, group_rows=group_rows)
-    rows, target, weights = problem.rows(np.arange(problem.n_rows))
-    derivative = problem.loss.derivative(target, rows @ params)
+    params = random_params(case)
+    evaluation = case.evaluate(params, group_rows=group_rows)
+    rows, target, weights = case.rows()
+    derivative = case.problem.loss.derivative(target, rows @ params)
     gradients = weights[:, None, None] * rows[:, :, None] * derivative[:, None, :]
     groups = evaluation.groups
     expected = np.add.reduceat(gradients, groups.offsets[:-1]).reshape(
@@ -170,7 +178,7 @@ def test_groups_are_sums_of_row_gradients(kind, is_sparse, group_rows):
     )
     assert_allclose(groups.sums, expected, atol=1e-12)
     assert_allclose(groups.masses, np.add.reduceat(weights, groups.offsets[:-1]))
-    plain = problem.evaluate(params)
+    plain = case.evaluate(params)
     assert_allclose(groups.sums.sum(axis=0), plain.gradient.ravel(), atol=1e-13)
 
 
@@ -185,15 +193,15 @@ def test_evaluation_does_not_depend_on_the_number_of_threads(group_rows):
 
 
 def test_correlation_is_zero_at_the_solution_and_scale_free():
-    problem = make_problem(l1=0.0, l2=0.0)
-    problem.criterion = ResidualCorrelation()
-    rows, target, _ = problem.rows(np.arange(problem.n_rows))
+    case = make_problem(l1=0.0, l2=0.0)
+    case = replace(case, problem=replace(case.problem, criterion=ResidualCorrelation()))
+    rows, target, _ = case.rows()
     solution = np.linalg.lstsq(rows, target, rcond=None)[0][:, None]
-    assert problem.evaluate(solution).stop_value < 1e-13
-    away = problem.evaluate(solution + 0.1).stop_value
+    assert case.evaluate(solution).stop_value < 1e-13
+    away = case.evaluate(solution + 0.1).stop_value
     assert 1e-3 < away <= 1
     residual = target - (rows @ (solution + 0.1))[:, 0]
-    correlations = np.corrcoef(residual, problem.design.X, rowvar=False)[0, 1:]
+    correlations = np.corrcoef(residual, case.source.X, rowvar=False)[0, 1:]
     assert away >= np.abs(correlations).max() * (1 - 1e-9)
 
 
@@ -201,12 +209,6 @@ def test_an_exact_fit_is_converged():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, N_FEATURES))
     coef = rng.standard_normal(N_FEATURES)
-    design = Design(X)
-    problem = Problem(
-        design,
-        X @ coef + 3.0,
-        SquaredLoss(),
-        make_penalty(0.0, 0.0, design.n_params),
-        ResidualCorrelation(),
-    )
-    assert problem.evaluate(np.append(coef, 3.0)[:, None]).stop_value == 0
+    penalty = make_penalty(0.0, 0.0, N_FEATURES + 1)
+    case = make_case(X, X @ coef + 3.0, SquaredLoss(), penalty, ResidualCorrelation())
+    assert case.evaluate(np.append(coef, 3.0)[:, None]).stop_value == 0

@@ -1,14 +1,13 @@
 """Problems tall enough for reduced measures, small enough for a test."""
 
 import numpy as np
+from cases import make_case
 
-from skcara.data import Design
 from skcara.objective import (
     DualGap,
     KKTViolation,
     LogisticLoss,
     MultinomialLoss,
-    Problem,
     ResidualCorrelation,
     SeparablePenalty,
     SquaredLoss,
@@ -50,9 +49,10 @@ def classes(score, rng):
 
 
 def make_problem(X, target, loss, l1=0.0, l2=0.0, *, positive=False, **options):
-    """Full-data problem with the criterion that the estimators use."""
-    design = Design(X, fit_intercept=options.pop("fit_intercept", True))
-    is_feature = (np.arange(design.n_params) < design.n_features)[:, None]
+    """Full-data problem and its source, with the criterion of the estimators."""
+    n_features = X.shape[1]
+    n_params = n_features + options.get("fit_intercept", True)
+    is_feature = (np.arange(n_params) < n_features)[:, None]
     penalty = SeparablePenalty(
         np.where(is_feature, l1, 0.0),
         np.where(is_feature, l2, 0.0),
@@ -60,6 +60,6 @@ def make_problem(X, target, loss, l1=0.0, l2=0.0, *, positive=False, **options):
     )
     if loss == "squared":
         criterion = DualGap() if l1 or l2 else ResidualCorrelation()
-        return Problem(design, target, SquaredLoss(), penalty, criterion, **options)
+        return make_case(X, target, SquaredLoss(), penalty, criterion, **options)
     kind = LogisticLoss() if loss == "logistic" else MultinomialLoss(target.max() + 1)
-    return Problem(design, target, kind, penalty, KKTViolation(), **options)
+    return make_case(X, target, kind, penalty, KKTViolation(), **options)

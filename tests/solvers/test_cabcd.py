@@ -4,19 +4,26 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import Trace
 from scipy import sparse
 from scipy.optimize import nnls
-from skcara.solvers._cabcd import CabcdOptions, iterate_cabcd, smallest_subgradient
-from skcara.solvers._control import CONTROLS
-from skcara.solvers._curvature import BoundedCurvature
-from skcara.solvers._safeguard import Synchroniser
-from solvers.descent import LOSSES, kkt_violation, make_data, make_problem
+from solvers.descent import (
+    LOSSES,
+    evaluations_of,
+    hessian_bound,
+    kkt_violation,
+    make_data,
+    make_problem,
+)
 from solvers.descent import run as run_solver
 from solvers.descent import trajectory as run_trajectory
 
 from skcara.blocks import rule_names, rule_params
 from skcara.recombination import RECOMBINATION_METHODS, RecombinationError
-from skcara.solvers import Status, _block_reduction
+from skcara.solvers import CONTROLS, Status
+from skcara.solvers.descent import CabcdOptions, _reduction, iterate_cabcd
+from skcara.solvers.descent._cabcd import smallest_subgradient
+from skcara.solvers.descent._safeguard import Synchroniser
 
 PROBLEMS = {
     "least-squares": ("squared", {}),
@@ -25,12 +32,12 @@ PROBLEMS = {
 }
 
 
-def run(problem, options, **kwargs):
-    return run_solver(iterate_cabcd, problem, options, **kwargs)
+def run(case, options, **kwargs):
+    return run_solver(iterate_cabcd, case, options, **kwargs)
 
 
-def trajectory(problem, options, n_rounds, **kwargs):
-    return run_trajectory(iterate_cabcd, problem, options, n_rounds, **kwargs)
+def trajectory(case, options, n_rounds, **kwargs):
+    return run_trajectory(iterate_cabcd, case, options, n_rounds, **kwargs)
 
 
 def one_block(**kwargs):
@@ -43,11 +50,11 @@ def one_block(**kwargs):
 def test_every_rule_reaches_the_optimum(name, rule, recombination):
     loss, penalty = PROBLEMS[name]
     X, y = make_data(loss, n_rows=120, n_features=4)
-    problem = make_problem(X, y, loss, fit_intercept=True, **penalty)
+    case = make_problem(X, y, loss, fit_intercept=True, **penalty)
     options = one_block(recombination=recombination, **rule_params(rule))
-    result = run(problem, options, tol=1e-5)
+    result = run(case, options, tol=1e-5)
     assert result.status is Status.CONVERGED
-    assert kkt_violation(problem, result.evaluation.params) <= 1.01e-5
+    assert kkt_violation(case, result.evaluation.params) <= 1.01e-5
     if recombination is None:
         assert result.n_recombinations == 0
 
@@ -58,11 +65,11 @@ def test_every_rule_reaches_the_optimum(name, rule, recombination):
 @pytest.mark.parametrize("momentum", [0.0, 0.6])
 def test_articles_algorithms_reach_the_optimum(loss, control, selection, momentum):
     X, y = make_data(loss, n_rows=200, n_features=3)
-    problem = make_problem(X, y, loss, l1=0.03, fit_intercept=True)
+    case = make_problem(X, y, loss, l1=0.03, fit_intercept=True)
     options = CabcdOptions(control=control, selection=selection, momentum=momentum)
-    result = run(problem, options, tol=1e-4)
+    result = run(case, options, tol=1e-4)
     assert result.status is Status.CONVERGED
-    assert kkt_violation(problem, result.evaluation.params) <= 1.01e-4
+    assert kkt_violation(case, result.evaluation.params) <= 1.01e-4
     assert np.all(np.diff(result.history["objective"]) <= 1e-13)
     assert result.n_recombinations > 0
 
@@ -70,34 +77,34 @@ def test_articles_algorithms_reach_the_optimum(loss, control, selection, momentu
 @pytest.mark.parametrize("method", sorted(RECOMBINATION_METHODS))
 def test_optimum_does_not_depend_on_the_recombination(method):
     X, y = make_data("logistic", n_rows=300, n_features=5)
-    problem = make_problem(X, y, "logistic", l1=0.02)
-    result = run(problem, CabcdOptions(recombination=method), tol=1e-7)
+    case = make_problem(X, y, "logistic", l1=0.02)
+    result = run(case, CabcdOptions(recombination=method), tol=1e-7)
     assert result.status is Status.CONVERGED
-    assert kkt_violation(problem, result.evaluation.params) <= 1.01e-7
+    assert kkt_violation(case, result.evaluation.params) <= 1.01e-7
 
 
 def test_lasso_has_exact_zeros_and_positivity_holds():
     X, y = make_data(n_rows=400, n_features=8)
-    problem = make_problem(X, y, l1=0.3, positive=True)
-    params = run(problem, CabcdOptions()).evaluation.params
+    case = make_problem(X, y, l1=0.3, positive=True)
+    params = run(case, CabcdOptions()).evaluation.params
     assert np.all(params >= 0)
     assert 0 < np.count_nonzero(params) < 8
-    assert kkt_violation(problem, params) <= 1.01e-9
+    assert kkt_violation(case, params) <= 1.01e-9
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 5, 100])
 def test_any_block_size_works(block_size):
     X, y = make_data(n_features=7)
-    problem = make_problem(X, y, l1=0.05)
-    result = run(problem, CabcdOptions(block_size=block_size))
+    case = make_problem(X, y, l1=0.05)
+    result = run(case, CabcdOptions(block_size=block_size))
     assert result.status is Status.CONVERGED
 
 
 def test_hb_zeroes_the_block_gradient_and_never_recombines():
     X, y = make_data()
-    problem = make_problem(X, y)
+    case = make_problem(X, y)
     options = one_block(partition="Order", selection="Cyclic", direction="Hb")
-    rounds = trajectory(problem, options, 6)
+    rounds = trajectory(case, options, 6)
     for number, one in enumerate(rounds[1:]):
         block = np.arange(2 * number, 2 * number + 2)
         before = np.abs(rounds[number].evaluation.gradient[block]).max()
@@ -110,15 +117,15 @@ def test_hb_zeroes_the_block_gradient_and_never_recombines():
 
 def test_lb_decreases_by_the_gradient_over_the_block_curvature():
     X, y = make_data()
-    problem = make_problem(X, y)
+    case = make_problem(X, y)
     options = one_block(
         partition="Order", selection="Cyclic", direction="Lb", recombination=None
     )
-    rounds = trajectory(problem, options, 6)
-    curvature = BoundedCurvature(problem)
+    rounds = trajectory(case, options, 6)
+    hessian = hessian_bound(case)
     for number, (one, two) in enumerate(itertools.pairwise(rounds)):
         block = np.arange(2 * number, 2 * number + 2)
-        lipschitz = np.linalg.eigvalsh(curvature.block_hessians([block])[0])[-1]
+        lipschitz = np.linalg.eigvalsh(hessian[np.ix_(block, block)])[-1]
         gradient = one.evaluation.gradient[block, 0]
         decrease = one.evaluation.objective - two.evaluation.objective
         assert decrease >= gradient @ gradient / (2 * lipschitz) * (1 - 1e-9)
@@ -128,9 +135,9 @@ def test_lb_decreases_by_the_gradient_over_the_block_curvature():
 
 def test_gsq_with_hb_takes_the_largest_decrease_of_all_blocks():
     X, y = make_data(n_features=8)
-    problem = make_problem(X, y)
+    case = make_problem(X, y)
     options = one_block(partition="Order", selection="GSQ", direction="Hb")
-    first, second = trajectory(problem, options, 1)
+    first, second = trajectory(case, options, 1)
     best = first.evaluation.objective - second.evaluation.objective
     for start in range(0, 8, 2):
         columns = X[:, start : start + 2]
@@ -140,13 +147,13 @@ def test_gsq_with_hb_takes_the_largest_decrease_of_all_blocks():
 
 
 def test_second_order_measure_takes_lb_to_the_minimum_of_the_block():
-    """Lb on an exact reduced problem ends where Hb ends, from six rows."""
+    """Lb on an exact reduced case ends where Hb ends, from six rows."""
     X, y = make_data(n_rows=2000, n_features=6)
-    problem = make_problem(X, y)
+    case = make_problem(X, y)
     rule = {"partition": "Order", "selection": "Cyclic"}
-    newton = trajectory(problem, one_block(direction="Hb", **rule), 4)
+    newton = trajectory(case, one_block(direction="Hb", **rule), 4)
     reduced = trajectory(
-        problem, one_block(direction="Lb", max_inner_iter=2000, **rule), 4
+        case, one_block(direction="Lb", max_inner_iter=2000, **rule), 4
     )
     for one, two in zip(newton[1:], reduced[1:], strict=True):
         assert 0 < len(two.measure.indices) <= 6
@@ -158,21 +165,14 @@ def test_second_order_measure_takes_lb_to_the_minimum_of_the_block():
 @pytest.mark.parametrize("direction", ["Lb", "Hb"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_single_blocks_with_guaranteed_control_never_raise_the_objective(
-    direction, loss, monkeypatch
+    direction, loss
 ):
     X, y = make_data(loss, n_features=5)
-    problem = make_problem(X, y, loss, l1=0.01)
+    case = make_problem(X, y, loss, l1=0.01)
     options = one_block(direction=direction, control="block-hessian")
-    objectives = []
-    evaluate = type(problem).evaluate
-
-    def recording_evaluate(self, *args, **kwargs):
-        evaluation = evaluate(self, *args, **kwargs)
-        objectives.append(evaluation.objective)
-        return evaluation
-
-    monkeypatch.setattr(type(problem), "evaluate", recording_evaluate)
-    rounds = trajectory(problem, options, 40)
+    trace = Trace()
+    rounds = trajectory(case, options, 40, trace=trace)
+    objectives = [evaluation.objective for evaluation in evaluations_of(trace)]
     assert len(objectives) == len(rounds), "no move was refused"
     assert np.all(np.diff(objectives) <= 1e-14)
 
@@ -209,16 +209,16 @@ def test_parallel_blocks_that_hinder_each_other_do_not_raise_the_objective():
     rng = np.random.RandomState(0)
     signal = rng.standard_normal((500, 1))
     X = signal + 0.05 * rng.standard_normal((500, 6))
-    problem = make_problem(X, signal[:, 0] + 0.1 * rng.standard_normal(500))
+    case = make_problem(X, signal[:, 0] + 0.1 * rng.standard_normal(500))
     options = CabcdOptions(block_size=1, fraction=1.0)
-    rounds = trajectory(problem, options, 30)
+    rounds = trajectory(case, options, 30)
     objectives = [one.evaluation.objective for one in rounds]
     assert np.all(np.diff(objectives) <= 1e-14)
     assert rounds[-1].passes > len(rounds) + 1, "a move was refused and shortened"
     # The same moves, taken as they are, raise it.
     first = rounds[0].evaluation
     naive = first.params - first.gradient / (X**2).mean(axis=0)[:, None]
-    assert problem.evaluate(naive).objective > first.objective
+    assert case.evaluate(naive).objective > first.objective
 
 
 @pytest.mark.parametrize("fraction", [None, 0.75])
@@ -227,10 +227,10 @@ def test_failed_recombination_is_block_descent(monkeypatch, fraction):
         raise RecombinationError("forced")
 
     X, y = make_data("logistic", n_features=5)
-    problem = make_problem(X, y, "logistic", l1=0.01)
-    plain = run(problem, CabcdOptions(recombination=None, fraction=fraction), tol=1e-6)
-    monkeypatch.setattr(_block_reduction, "recombine", fail)
-    result = run(problem, CabcdOptions(fraction=fraction), tol=1e-6)
+    case = make_problem(X, y, "logistic", l1=0.01)
+    plain = run(case, CabcdOptions(recombination=None, fraction=fraction), tol=1e-6)
+    monkeypatch.setattr(_reduction, "recombine", fail)
+    result = run(case, CabcdOptions(fraction=fraction), tol=1e-6)
     assert result.status is Status.CONVERGED
     assert result.n_recombinations == 0
     assert result.evaluation.objective == pytest.approx(
@@ -239,17 +239,17 @@ def test_failed_recombination_is_block_descent(monkeypatch, fraction):
 
 
 def test_sometimes_failing_recombination_still_converges(monkeypatch):
-    recombine, calls = _block_reduction.recombine, itertools.count()
+    recombine, calls = _reduction.recombine, itertools.count()
 
     def fail_often(*args, **kwargs):
         if next(calls) % 3:
             raise RecombinationError("forced")
         return recombine(*args, **kwargs)
 
-    monkeypatch.setattr(_block_reduction, "recombine", fail_often)
+    monkeypatch.setattr(_reduction, "recombine", fail_often)
     X, y = make_data(n_features=6)
-    problem = make_problem(X, y, l1=0.05)
-    result = run(problem, CabcdOptions())
+    case = make_problem(X, y, l1=0.05)
+    result = run(case, CabcdOptions())
     assert result.status is Status.CONVERGED
     assert result.n_recombinations > 0
 
@@ -258,35 +258,38 @@ def test_invalid_rule_is_refused_before_the_first_pass():
     X, y = make_data()
     options = CabcdOptions(partition="Sort", selection="IHT")
     with pytest.raises(ValueError, match="not defined for partition"):
-        next(iterate_cabcd(make_problem(X, y), None, options, None))
+        next(iterate_cabcd(make_problem(X, y).problem, None, options, None))
 
 
 def test_smallest_subgradient_vanishes_where_nothing_can_move():
     X, y = make_data(n_features=4)
-    problem = make_problem(X, y, l1=100.0)
-    evaluation = problem.evaluate(np.zeros((4, 1)))
-    assert not smallest_subgradient(problem.penalty, evaluation).any()
+    case = make_problem(X, y, l1=100.0)
+    evaluation = case.evaluate(np.zeros((4, 1)))
+    assert not smallest_subgradient(case.problem.penalty, evaluation).any()
     free = make_problem(X, y)
     evaluation = free.evaluate(np.ones((4, 1)))
     np.testing.assert_array_equal(
-        smallest_subgradient(free.penalty, evaluation), evaluation.gradient
+        smallest_subgradient(free.problem.penalty, evaluation), evaluation.gradient
     )
 
 
 def test_curvature_passes_are_counted_once():
     X, y = make_data(n_features=6)
-    problem = make_problem(X, y)
+    case = make_problem(X, y)
     for rule, n_curvature in (("VB_GS_Hb", 1), ("Sort_GSL_Hb", 2), ("VB_GSD_Hb", 2)):
         options = one_block(**rule_params(rule))
-        rounds = trajectory(problem, options, 5)
+        rounds = trajectory(case, options, 5)
         assert rounds[-1].passes == 6 + n_curvature
 
 
 def test_all_attempts_failing_ends_the_run(monkeypatch):
     """If even the plain steps cannot lower the objective, the solver stops."""
-    monkeypatch.setattr(
-        Synchroniser, "advance", lambda self, evaluation, move: (None, True)
-    )
+
+    def fail(self, evaluation, move):
+        yield from ()
+        return None, True
+
+    monkeypatch.setattr(Synchroniser, "advance", fail)
     X, y = make_data(n_features=4)
     result = run(make_problem(X, y), CabcdOptions())
     assert result.status is Status.STALLED
@@ -294,8 +297,8 @@ def test_all_attempts_failing_ends_the_run(monkeypatch):
 
 def test_ridge_of_a_softmax_is_centred_by_the_joint_move():
     X, y = make_data("multinomial", n_features=4)
-    problem = make_problem(X, y, "multinomial", l2=0.01, fit_intercept=True)
-    rounds = trajectory(problem, CabcdOptions(), 5)
+    case = make_problem(X, y, "multinomial", l2=0.01, fit_intercept=True)
+    rounds = trajectory(case, CabcdOptions(), 5)
     params = rounds[-1].evaluation.params
     np.testing.assert_allclose(params[:-1].sum(axis=1), 0, atol=1e-14)
 
@@ -303,11 +306,11 @@ def test_ridge_of_a_softmax_is_centred_by_the_joint_move():
 @pytest.mark.parametrize("rule", ["VB_GS_Lb", "Sort_GSQ_Hb", "Avg_Cyclic_Lb"])
 def test_positive_rules_solve_the_nonnegative_least_squares_problem(rule):
     X, y = make_data(n_features=6)
-    problem = make_problem(X, y, positive=True)
+    case = make_problem(X, y, positive=True)
     expected, _ = nnls(X, y)
-    for one in trajectory(problem, one_block(**rule_params(rule)), 20):
+    for one in trajectory(case, one_block(**rule_params(rule)), 20):
         assert np.all(one.evaluation.params >= 0)
-    params = run(problem, one_block(**rule_params(rule))).evaluation.params
+    params = run(case, one_block(**rule_params(rule))).evaluation.params
     np.testing.assert_allclose(params[:, 0], expected, atol=1e-7)
 
 
@@ -316,8 +319,8 @@ def test_columns_of_zeros_lose_their_coefficient(rule):
     """Only the penalty moves them, whatever curvature a rule looks at."""
     X, y = make_data(n_features=5)
     X[:, 1] = 0.0
-    problem = make_problem(X, y, l1=0.1)
-    result = run(problem, one_block(**rule_params(rule)), params=np.ones((5, 1)))
+    case = make_problem(X, y, l1=0.1)
+    result = run(case, one_block(**rule_params(rule)), params=np.ones((5, 1)))
     assert result.status is Status.CONVERGED
     assert result.evaluation.params[1] == 0
 
@@ -326,7 +329,7 @@ def test_optimum_does_not_depend_on_the_order_or_the_splitting_of_rows():
     X, y = make_data("logistic", n_features=4)
     weights = np.random.RandomState(0).rand(len(y))
     order = np.random.RandomState(1).permutation(len(y))
-    problems = [
+    cases = [
         make_problem(X, y, "logistic", l1=0.01, sample_weight=weights),
         make_problem(
             X[order], y[order], "logistic", l1=0.01, sample_weight=weights[order]
@@ -339,7 +342,7 @@ def test_optimum_does_not_depend_on_the_order_or_the_splitting_of_rows():
             sample_weight=np.append(weights, weights) / 2,
         ),
     ]
-    results = [run(problem, CabcdOptions()).evaluation for problem in problems]
+    results = [run(case, CabcdOptions()).evaluation for case in cases]
     for result in results[1:]:
         np.testing.assert_allclose(result.params, results[0].params, atol=1e-6)
         assert result.objective == pytest.approx(results[0].objective, rel=1e-12)
@@ -387,7 +390,7 @@ def test_dataset_a_sorted_and_variable_blocks_beat_neighbours(dataset_a):
 @pytest.mark.parametrize("rule", ["VB_GS", "Sort_GSL"])
 def test_dataset_a_newton_directions_are_best(dataset_a, rule):
     newton = gap_after_20(dataset_a, f"{rule}_Hb")
-    # Steps on an exact reduced block problem go on towards the Newton point.
+    # Steps on an exact reduced block case go on towards the Newton point.
     reduced = gap_after_20(dataset_a, f"{rule}_Lb")
     plain = gap_after_20(dataset_a, f"{rule}_Lb", recombination=None)
     assert newton <= reduced * 1.001

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from skcara.solvers._calibration import calibrate
+
+from skcara.solvers.newton._calibration import calibrate_rows
 
 
 def sample(n_rows, n_params, n_outputs, seed):
@@ -27,7 +28,7 @@ def test_calibrated_measure_has_the_gradient_and_mass_one(
         derivative -= derivative.mean(axis=1, keepdims=True)
     gradient = (rows.T @ (derivative * weights[:, None])).ravel()
     gradient += 1e-3 * (rows.T @ derivative[rng.permutation(n_rows)]).ravel() / n_rows
-    calibrated = calibrate(
+    calibrated = calibrate_rows(
         to_rows(rows), derivative * weights[:, None], weights, gradient
     )
     assert (calibrated > 0).all()
@@ -40,7 +41,7 @@ def test_calibrated_measure_has_the_gradient_and_mass_one(
 def test_unreachable_gradient_gives_no_measure():
     rows, derivative, weights, _ = sample(3000, 6, 1, seed=0)
     beyond = np.full(6, 2 * np.abs(rows).max())
-    assert calibrate(rows, derivative * weights[:, None], weights, beyond) is None
+    assert calibrate_rows(rows, derivative * weights[:, None], weights, beyond) is None
 
 
 def test_duplicated_and_zero_columns_are_no_obstacle():
@@ -48,7 +49,7 @@ def test_duplicated_and_zero_columns_are_no_obstacle():
     rows[:, 1], rows[:, 2] = rows[:, 0], 0.0
     gradient = rows.T @ (derivative[:, 0] * weights)
     gradient[3] += 1e-4
-    calibrated = calibrate(rows, derivative * weights[:, None], weights, gradient)
+    calibrated = calibrate_rows(rows, derivative * weights[:, None], weights, gradient)
     reached = rows.T @ (derivative[:, 0] * calibrated)
     np.testing.assert_allclose(reached, gradient, atol=1e-11)
 
@@ -59,7 +60,9 @@ def test_factors_change_as_little_as_possible(global_random_seed):
     tiles = np.column_stack([rows * derivative * weights[:, None], weights])
     moments = tiles.sum(axis=0)
     moments[:-1] += 0.01
-    calibrated = calibrate(rows, derivative * weights[:, None], weights, moments[:-1])
+    calibrated = calibrate_rows(
+        rows, derivative * weights[:, None], weights, moments[:-1]
+    )
     # Stationarity: W_t (f_t - 1) is a combination of the moments.
     change = calibrated - weights
     assert np.abs(change).max() > 1e-4 * weights.max()

@@ -4,11 +4,6 @@ import numpy as np
 import pytest
 from certificates import logistic_violation, squared_violation
 from scipy import sparse
-from skcara.solvers._canewton import CanewtonOptions, iterate_canewton
-from skcara.solvers._coordinates import standardised
-from skcara.solvers._newton import full_model, iterate_newton
-from skcara.solvers._reduced import ReducedProblem, loss_hessian, minimize_reduced
-from skcara.solvers._sources import AllRows, CalibratedSample, RecombinedGroups
 from solvers.tall_problems import (
     N_ROWS,
     classes,
@@ -19,8 +14,18 @@ from solvers.tall_problems import (
 )
 
 from skcara.objective import MultinomialLoss
+from skcara.passes import Hessian, Take
 from skcara.recombination import RecombinationError
-from skcara.solvers import Status, _canewton, _sources, run_rounds
+from skcara.solvers import Status, Way
+from skcara.solvers.newton import (
+    CanewtonOptions,
+    _canewton,
+    _measures,
+    iterate_canewton,
+)
+from skcara.solvers.newton._measures import CalibratedSample, RecombinedGroups
+from skcara.solvers.newton._newton import iterate_newton
+from skcara.solvers.newton._reduced import ReducedProblem, minimize_reduced
 
 PENALTIES = {
     "none": {},
@@ -31,34 +36,29 @@ PENALTIES = {
 }
 
 
-def zeros(problem):
-    return np.zeros((problem.n_params, problem.n_outputs))
-
-
-def run(problem, *, recombination="auto", tol=1e-6, max_iter=60, seed=0):
-    rounds = iterate_canewton(
-        problem,
-        zeros(problem),
+def run(case, *, recombination="auto", tol=1e-6, max_iter=60, seed=0):
+    solver = iterate_canewton(
+        case.problem,
+        case.zeros,
         CanewtonOptions(recombination),
         np.random.RandomState(seed),
     )
-    return run_rounds(rounds, tol=tol, max_iter=max_iter)
+    return case.solve(solver, tol=tol, max_iter=max_iter)
 
 
-def violation(problem, evaluation, *, l1=0.0, l2=0.0, positive=False):
+def violation(case, evaluation, *, l1=0.0, l2=0.0, positive=False):
     """Judge in the user's coordinates by code that the solver does not share."""
-    coef, intercept = problem.design.to_user(evaluation.params)
-    X, y, weights = problem.design.X, problem.target, problem.sample_weight
+    coef, intercept = case.problem.coordinates.to_user(evaluation.params)
+    X, y, weights = case.source.X, case.source.target, case.source.weights
     if positive:
-        residual = problem.weights[:, None] * problem.loss.derivative(
-            y, X @ coef + intercept
-        )
+        derivative = case.problem.loss.derivative(y, X @ coef + intercept)
+        residual = case.rows().shares[:, None] * derivative
         gradient = X.T @ residual
         assert (coef >= 0).all()
         excess = np.where(coef == 0, np.maximum(-gradient, 0), np.abs(gradient))
         return max(excess.max(), abs(residual.sum()))
     strength = l1 + l2
-    total = problem.total_weight
+    total = case.problem.total_weight
     return logistic_violation(
         X,
         y.astype(int),
@@ -104,10 +104,10 @@ ADVERSARIES = [
 @pytest.mark.parametrize("kind", ADVERSARIES)
 def test_logistic_optimum_is_certified(kind, penalty):
     X, y = binary(kind)
-    problem = standardised(make_problem(X, y, "logistic", **penalty))
-    result = run(problem)
+    case = make_problem(X, y, "logistic", **penalty).standardised()
+    result = run(case)
     assert result.status is Status.CONVERGED
-    reached = violation(problem, result.evaluation, **penalty)
+    reached = violation(case, result.evaluation, **penalty)
     assert reached <= 1e-6 * (1 + 1e-6)
     assert result.evaluation.optimality == pytest.approx(reached, abs=1e-9)
 
@@ -116,10 +116,10 @@ def test_logistic_optimum_is_certified(kind, penalty):
 def test_multinomial_optimum_is_certified(penalty):
     X, score, rng = gaussian()
     y = classes(score, rng)
-    problem = standardised(make_problem(X, y, "multinomial", **PENALTIES[penalty]))
-    result = run(problem)
+    case = make_problem(X, y, "multinomial", **PENALTIES[penalty]).standardised()
+    result = run(case)
     assert result.status is Status.CONVERGED
-    assert violation(problem, result.evaluation, **PENALTIES[penalty]) <= 1.01e-6
+    assert violation(case, result.evaluation, **PENALTIES[penalty]) <= 1.01e-6
 
 
 @pytest.mark.parametrize("variant", ["weights", "sparse", "float32", "no-intercept"])
@@ -133,15 +133,13 @@ def test_variants_of_the_input_reach_their_optimum(variant):
     X = sparse.csr_array(X) if variant == "sparse" else X
     X = X.astype(np.float32) if variant == "float32" else X
     options["fit_intercept"] = variant != "no-intercept"
-    problem = make_problem(X, y, "logistic", l2=1e-4, **options)
-    result = run(standardised(problem))
+    case = make_problem(X, y, "logistic", l2=1e-4, **options)
+    standardised = case.standardised()
+    result = run(standardised)
     assert result.status is Status.CONVERGED
     # The judge knows an intercept only; without one it checks the other coordinates.
-    fresh = problem.evaluate(
-        problem.design.from_user(
-            *standardised(problem).design.to_user(result.evaluation.params)
-        )
-    )
+    solution = standardised.problem.coordinates.to_user(result.evaluation.params)
+    fresh = case.evaluate(case.problem.coordinates.from_user(*solution))
     assert fresh.optimality <= 1.01e-6
 
 
@@ -150,21 +148,26 @@ def test_variants_of_the_input_reach_their_optimum(variant):
 def test_benign_data_are_read_a_few_times(loss, n_features, global_random_seed):
     X, score, rng = gaussian(N_ROWS * 20 // n_features, n_features, global_random_seed)
     y = labels(score, rng) if loss == "logistic" else classes(score, rng)
-    problem = standardised(make_problem(X, y, loss, l2=1.0 / len(y)))
-    result = run(problem, seed=global_random_seed)
+    case = make_problem(X, y, loss, l2=1.0 / len(y)).standardised()
+    result = run(case, seed=global_random_seed)
     assert result.status is Status.CONVERGED
     assert result.passes <= 8
-    assert result.n_recombinations >= 1
+    assert result.way is Way.CALIBRATED_SAMPLE
+    assert result.n_calibrations >= 1
+    assert result.n_recombinations == 0, "a calibrated sample is not a recombination"
 
 
 # ---- the measure -----------------------------------------------------------------
 
 
-def source_of(kind, problem):
+def started_supply(kind, case):
     rng = np.random.RandomState(0)
     if kind == "calibrated":
-        return CalibratedSample(problem, rng)
-    return RecombinedGroups(problem, kind, rng)
+        supply = CalibratedSample(case.problem, rng)
+    else:
+        supply = RecombinedGroups(case.problem, kind, rng)
+    case.answer(supply.start(case.zeros))
+    return supply
 
 
 @pytest.mark.parametrize("kind", ["calibrated", "tree", "combined"])
@@ -172,11 +175,11 @@ def source_of(kind, problem):
 def test_reduced_gradient_equals_the_full_one_at_the_anchor(loss, kind):
     X, score, rng = gaussian()
     y = labels(score, rng) if loss == "logistic" else classes(score, rng)
-    problem = standardised(make_problem(X, y, loss, l2=1e-3))
-    source = source_of(kind, problem)
-    params = 0.3 * rng.standard_normal((problem.n_params, problem.n_outputs))
-    anchor = problem.evaluate(params, group_rows=source.group_rows)
-    reduction = source.reduce(anchor)
+    case = make_problem(X, y, loss, l2=1e-3).standardised()
+    supply = started_supply(kind, case)
+    params = 0.3 * rng.standard_normal(case.zeros.shape)
+    anchor = case.evaluate(params, group_rows=supply.group_rows)
+    reduction = case.answer(supply.reduce(anchor))
     reduced = reduction.problem.evaluate(params.ravel())
     np.testing.assert_allclose(
         reduced.gradient, anchor.smooth_gradient.ravel(), atol=1e-10
@@ -185,48 +188,54 @@ def test_reduced_gradient_equals_the_full_one_at_the_anchor(loss, kind):
     assert (measure.weights > 0).all()
     assert measure.weights.sum() == pytest.approx(1.0, rel=1e-10)
     assert (np.diff(measure.indices) > 0).all()
-    assert len(measure.indices) < problem.n_rows / 4
+    assert len(measure.indices) < case.problem.n_rows / 4
     # The measure speaks about the user's rows: judge it on them.
-    rows, target, _ = problem.rows(measure.indices)
-    derivative = problem.loss.derivative(target, rows @ params)
+    assert reduction.is_recombined == (kind != "calibrated")
+    rows, target, _ = case.rows(measure.indices)
+    derivative = case.problem.loss.derivative(target, rows @ params)
     gradient = rows.T @ (measure.weights[:, None] * derivative)
     np.testing.assert_allclose(gradient, anchor.gradient, atol=1e-10)
 
 
 def test_gradient_is_exact_even_where_no_measure_is_found(monkeypatch):
-    monkeypatch.setattr(_sources, "calibrate", lambda *args: None)
+    monkeypatch.setattr(_measures, "calibrate_rows", lambda *args: None)
     X, y = binary()
-    problem = standardised(make_problem(X, y, "logistic", l1=1e-3))
-    source = CalibratedSample(problem, np.random.RandomState(0))
-    params = np.full((problem.n_params, 1), 0.1)
-    anchor = problem.evaluate(params)
-    reduction = source.reduce(anchor)
+    case = make_problem(X, y, "logistic", l1=1e-3).standardised()
+    supply = started_supply("calibrated", case)
+    params = np.full((case.problem.n_params, 1), 0.1)
+    anchor = case.evaluate(params)
+    reduction = case.answer(supply.reduce(anchor))
     assert reduction.measure is None
     reduced = reduction.problem.evaluate(params.ravel())
     np.testing.assert_allclose(
         reduced.gradient, anchor.smooth_gradient.ravel(), atol=1e-14
     )
-    assert run(problem).status is Status.CONVERGED
+    result = run(case)
+    assert result.status is Status.CONVERGED
+    assert result.n_calibrations == 0
 
 
 @pytest.mark.parametrize("method", ["tree", "log", "maalouf"])
 def test_named_recombinations_reach_the_optimum(method):
     X, y = binary()
-    problem = standardised(make_problem(X, y, "logistic", l2=1e-4))
-    result = run(problem, recombination=method)
+    case = make_problem(X, y, "logistic", l2=1e-4).standardised()
+    result = run(case, recombination=method)
     assert result.status is Status.CONVERGED
+    assert result.way is Way.RECOMBINED_GROUPS
     assert result.measure is not None
-    assert violation(problem, result.evaluation, l2=1e-4) <= 1.01e-6
+    assert result.n_recombinations >= 1
+    assert result.n_calibrations == 0
+    assert violation(case, result.evaluation, l2=1e-4) <= 1.01e-6
 
 
 def test_squared_loss_recombines_when_asked_to():
     X, score, rng = gaussian()
     y = score + rng.standard_normal(len(score))
-    problem = standardised(make_problem(X, y, "squared", l1=0.01))
-    result = run(problem, recombination="tree", tol=1e-9)
+    case = make_problem(X, y, "squared", l1=0.01).standardised()
+    result = run(case, recombination="tree", tol=1e-9)
     assert result.status is Status.CONVERGED
     assert result.measure is not None
-    coef, intercept = problem.design.to_user(result.evaluation.params)
+    coef, intercept = case.problem.coordinates.to_user(result.evaluation.params)
     assert squared_violation(X, y, coef[:, 0], intercept[0], 0.01) < 1e-6
 
 
@@ -236,38 +245,38 @@ def test_squared_loss_recombines_when_asked_to():
 def test_garbage_from_a_reduced_solve_costs_time_only(monkeypatch):
     rng = np.random.default_rng(0)
 
-    def garbage(problem, start, **options):
-        solution = minimize_reduced(problem, start, **options)
+    def garbage(reduced, start, **options):
+        solution = minimize_reduced(reduced, start, **options)
         noise = 10 * rng.standard_normal(len(solution.params))
         object.__setattr__(solution, "params", solution.params + noise)
         return solution
 
     monkeypatch.setattr(_canewton, "minimize_reduced", garbage)
     X, y = binary()
-    problem = standardised(make_problem(X, y, "logistic", l2=1e-4))
-    result = run(problem)
+    case = make_problem(X, y, "logistic", l2=1e-4).standardised()
+    result = run(case)
     assert result.status is Status.CONVERGED
-    assert violation(problem, result.evaluation, l2=1e-4) <= 1.01e-6
+    assert violation(case, result.evaluation, l2=1e-4) <= 1.01e-6
 
 
 def test_failing_recombination_costs_time_only(monkeypatch):
     def fail(*args, **options):
         raise RecombinationError("injected")
 
-    monkeypatch.setattr(_sources, "recombine_groups", fail)
+    monkeypatch.setattr(_measures, "recombine_groups", fail)
     X, y = binary()
-    problem = standardised(make_problem(X, y, "logistic", l2=1e-4))
-    result = run(problem, recombination="tree")
+    case = make_problem(X, y, "logistic", l2=1e-4).standardised()
+    result = run(case, recombination="tree")
     assert result.status is Status.CONVERGED
     assert result.measure is None
-    assert violation(problem, result.evaluation, l2=1e-4) <= 1.01e-6
+    assert violation(case, result.evaluation, l2=1e-4) <= 1.01e-6
 
 
 def test_separable_classes_end_with_finite_coefficients():
     X, score, _ = gaussian(n_features=18)
     y = (score > 0).astype(np.float64)
-    problem = standardised(make_problem(X, y, "logistic"))
-    result = run(problem, tol=1e-14, max_iter=15)
+    case = make_problem(X, y, "logistic").standardised()
+    result = run(case, tol=1e-14, max_iter=15)
     assert result.status is not Status.CONVERGED
     assert np.isfinite(result.evaluation.params).all()
     assert result.evaluation.objective < 0.1
@@ -275,17 +284,17 @@ def test_separable_classes_end_with_finite_coefficients():
 
 def test_unreachable_tolerance_ends_the_rounds():
     X, y = binary()
-    problem = standardised(make_problem(X, y, "logistic", l2=1e-3))
-    result = run(problem, tol=0.0, max_iter=100)
+    case = make_problem(X, y, "logistic", l2=1e-3).standardised()
+    result = run(case, tol=0.0, max_iter=100)
     assert result.status is Status.STALLED
     # Objectives that differ by rounding (1e-16) differ in gradient by its square root.
-    assert violation(problem, result.evaluation, l2=1e-3) < 1e-8
+    assert violation(case, result.evaluation, l2=1e-3) < 1e-8
 
 
 def test_same_seed_same_result():
     X, y = binary("levels")
-    problem = standardised(make_problem(X, y, "logistic", l2=1e-3))
-    first, second = run(problem, seed=3), run(problem, seed=3)
+    case = make_problem(X, y, "logistic", l2=1e-3).standardised()
+    first, second = run(case, seed=3), run(case, seed=3)
     np.testing.assert_array_equal(first.evaluation.params, second.evaluation.params)
     np.testing.assert_array_equal(first.measure.indices, second.measure.indices)
 
@@ -298,15 +307,17 @@ def test_same_seed_same_result():
 def test_full_hessian_is_the_derivative_of_the_gradient(loss, to_X):
     X, score, rng = gaussian(2000, 4)
     y = labels(score, rng) if loss == "logistic" else classes(score, rng)
-    problem = standardised(make_problem(to_X(X), y, loss, l2=0.1))
-    params = 0.2 * rng.standard_normal((problem.n_params, problem.n_outputs))
-    matrix = full_model(problem, params).matrix
+    case = make_problem(to_X(X), y, loss, l2=0.1).standardised()
+    params = 0.2 * rng.standard_normal(case.zeros.shape)
+    ridge = np.repeat(case.problem.penalty.l2[:, 0], case.problem.n_outputs)
+    matrix = case.ask(Hessian(case.problem, params)) + np.diag(ridge)
     step = 1e-5 * rng.standard_normal(params.shape)
-    ahead, behind = problem.evaluate(params + step), problem.evaluate(params - step)
+    ahead, behind = case.evaluate(params + step), case.evaluate(params - step)
     change = (ahead.smooth_gradient - behind.smooth_gradient).ravel() / 2
     np.testing.assert_allclose(matrix @ step.ravel(), change, atol=1e-12)
-    rows = problem.design.take(np.arange(problem.n_rows), keep_sparse=True)
-    reduced = ReducedProblem(rows, y, problem.weights, problem.loss, problem.penalty)
+    taken = case.ask(Take(case.problem, np.arange(case.problem.n_rows)))
+    assert sparse.issparse(taken.rows) == sparse.issparse(case.source.X)
+    reduced = ReducedProblem(*taken, case.problem.loss, case.problem.penalty)
     model = reduced.model(params.ravel())
     np.testing.assert_allclose(model.matrix, matrix, atol=1e-12)
 
@@ -319,7 +330,7 @@ def test_hessian_of_few_and_of_many_classes(n_classes, global_random_seed):
     prediction, loss = rng.standard_normal((50, n_classes)), MultinomialLoss(n_classes)
     second = loss.second_derivative(target, prediction)
     expected = np.einsum("i,ij,il,ikm->jklm", weights, rows, rows, second)
-    hessian = loss_hessian(rows, weights, loss, target, prediction)
+    hessian = loss.hessian(rows, weights, target, prediction)
     np.testing.assert_allclose(hessian, expected.reshape(hessian.shape), atol=1e-12)
 
 
@@ -327,21 +338,24 @@ def test_hessian_of_few_and_of_many_classes(n_classes, global_random_seed):
 def test_few_rows_and_no_recombination_give_plain_newton(recombination):
     X, score, rng = gaussian(3000, 8)
     y = labels(score, rng)
-    problem = standardised(make_problem(X, y, "logistic", l1=1e-3))
-    result = run(problem, recombination=recombination, tol=1e-10)
+    case = make_problem(X, y, "logistic", l1=1e-3).standardised()
+    result = run(case, recombination=recombination, tol=1e-10)
     assert result.status is Status.CONVERGED
     assert result.measure is None
-    assert violation(problem, result.evaluation, l1=1e-3) <= 1.01e-10
+    assert violation(case, result.evaluation, l1=1e-3) <= 1.01e-10
 
 
 def test_wrong_hessian_is_corrected_on_the_full_data():
     X, score, rng = gaussian(3000, 8)
-    problem = standardised(make_problem(X, labels(score, rng), "logistic", l2=1e-3))
-    anchor = problem.evaluate(zeros(problem))
-    model = AllRows(problem).reduce(anchor).problem.model(np.zeros(9))
+    case = make_problem(X, labels(score, rng), "logistic", l2=1e-3).standardised()
+    anchor = case.evaluate(case.zeros)
+    problem = case.problem
+    model = ReducedProblem(*case.rows(), problem.loss, problem.penalty).model(
+        np.zeros(9)
+    )
     model.matrix[0, 0] *= 20.0
     model.matrix[1, 1] /= 1.1
-    rounds = iterate_newton(problem, anchor, model=model)
-    result = run_rounds(rounds, tol=1e-10, max_iter=60)
+    solver = iterate_newton(case.problem, anchor, model=model)
+    result = case.solve(solver, tol=1e-10, max_iter=60)
     assert result.status is Status.CONVERGED
-    assert violation(problem, result.evaluation, l2=1e-3) <= 1.01e-10
+    assert violation(case, result.evaluation, l2=1e-3) <= 1.01e-10

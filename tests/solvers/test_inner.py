@@ -2,15 +2,10 @@
 
 import numpy as np
 import pytest
-from skcara.solvers._inner import (
-    BlockModel,
-    ReducedGradient,
-    derivative_kernel,
-    run_inner_loop,
-)
-from skcara.solvers._steps import DiagonalStep
 
 from skcara.objective import LogisticLoss, MultinomialLoss, SquaredLoss
+from skcara.solvers.descent._inner import BlockModel, ReducedGradient, run_inner_loop
+from skcara.solvers.descent._steps import DiagonalStep
 
 
 def at(displacement):
@@ -57,7 +52,7 @@ def test_kernel_is_the_derivative_of_the_loss(loss, global_random_seed):
     prediction = 50 * rng.standard_normal((6, loss.n_outputs))
     target = rng.randint(0, 2, 6)
     out = np.empty(prediction.size)
-    derivative_kernel(loss, target)(prediction.ravel(), out)
+    loss.derivative_kernel(target)(prediction.ravel(), out)
     expected = loss.derivative(target, prediction)
     np.testing.assert_allclose(out.reshape(prediction.shape), expected, atol=1e-15)
 

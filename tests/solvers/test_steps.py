@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
-from skcara.solvers._control import (
-    CONTROLS,
+
+from skcara.objective import LogisticLoss, SquaredLoss
+from skcara.solvers import CONTROLS
+from skcara.solvers.descent._control import (
     Secant,
     control_matrix,
     rank_one_secant,
     resolve_control,
     secant_curvature,
 )
-from skcara.solvers._steps import DiagonalStep, NewtonStep, scaled_pseudo_inverse
-
-from skcara.objective import LogisticLoss, SquaredLoss
+from skcara.solvers.descent._steps import (
+    DiagonalStep,
+    NewtonStep,
+    scaled_pseudo_inverse,
+)
 
 
 def composite_violation(point, base, gradient, hessian, l1, positive):

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcara.objective import Evaluation
-from skcara.passes import evaluate_first, row_weights
+from skcara.passes import evaluate_first
 from skcara.recombination import RecombinationError
 from skcara.solvers._rounds import Measure, Round
 from skcara.solvers.descent._block_steps import make_steps
@@ -147,10 +147,7 @@ class BlockDescent:
         )
         self.curvature = self._make_curvature(self.problem)
         if self.group_rows is not None:
-            weights = yield from row_weights(self.problem)
-            self.reducer = BlockReducer(
-                self.problem, self._method, self.curvature, weights
-            )
+            self.reducer = BlockReducer(self.problem, self._method, self.curvature)
         return evaluation
 
     def move_blocks(self, evaluation, blocks, *, secant, seeds, reduce):
@@ -181,6 +178,7 @@ class BlockDescent:
         curvature = None
         if secant is not None:
             curvature = secant_curvature(secant, self._metric)
+            secant = None if curvature is None else secant
         anchor = _Anchor(evaluation, secant, curvature)
         reductions = [(None, None)] * len(blocks)
         # Without a control only one step can be taken, and that is the full one.

@@ -137,10 +137,13 @@ def secant_curvature(secant, metric):
 
     Returns
     -------
-    curvature : float
-        Positive; noise can make the quotient negative.
+    curvature : float or None
+        Positive; noise can make the quotient negative. None if the displacement is so
+        small that its square is zero.
     """
     moved = secant.params @ (metric * secant.params)
+    if not moved > 0:
+        return None
     curvature = (secant.gradient @ secant.params) / moved
     scale = np.linalg.norm(secant.gradient) / np.sqrt(moved)
     return max(curvature, _SMALLEST_CURVATURE * scale)

@@ -10,13 +10,12 @@ with at most block size + 1 atoms, and for the squared loss, where second moment
 matched as well, also the same Hessian of the block.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skcara.objective import Evaluation, Problem
 from skcara.passes import TakeBlock, column_pairs
-from skcara.recombination import RecombinationError, recombine, recombine_groups
+from skcara.recombination import RecombinationError, recombine
+from skcara.solvers._groups import KeptRows, affordable_group_rows, keep_groups
 from skcara.solvers._rounds import Measure
 from skcara.solvers.descent._group_moments import GroupedCurvature
 from skcara.solvers.descent._inner import ReducedGradient
@@ -29,8 +28,6 @@ _MAX_RESIDUAL = 1e-9
 # Up to this many rows a step on all of them costs no more than one on a few. Without a
 # choice of rows, repeating a row is also the same as giving it more weight.
 _FEW_ROWS = 64
-# Bytes of the group sums of a pass.
-_MAX_GROUP_BYTES = 2**26
 
 
 def n_second_order(block_size):
@@ -62,26 +59,7 @@ def balanced_group_rows(problem, n_statistics):
         A power of two, at most ``problem.facts.chunk_rows``.
     """
     balanced = np.sqrt(problem.n_rows / (n_statistics + 1))
-    affordable = problem.n_rows * problem.n_coords * 8 / _MAX_GROUP_BYTES
-    exponent = int(np.ceil(np.log2(max(balanced, affordable, 1.0))))
-    return min(2**exponent, problem.facts.chunk_rows)
-
-
-@dataclass(frozen=True)
-class Survivors:
-    """Rows of the groups that a block keeps, in random order.
-
-    Attributes
-    ----------
-    indices : ndarray of int
-    weights : ndarray of float
-    is_final : bool
-        Whether all of them stay in the measure.
-    """
-
-    indices: np.ndarray
-    weights: np.ndarray
-    is_final: bool = False
+    return affordable_group_rows(problem, balanced)
 
 
 class BlockReducer:
@@ -98,18 +76,15 @@ class BlockReducer:
         Recombination method.
     curvature : BoundedCurvature
         If it is a :class:`GroupedCurvature`, second moments are matched too.
-    row_weights : ndarray of shape (n_rows,) or None
-        Weights of all rows, None if they are equal.
     """
 
-    def __init__(self, problem: Problem, method, curvature, row_weights):
+    def __init__(self, problem: Problem, method, curvature):
         self.problem = problem
         self.method = method
         grouped = isinstance(curvature, GroupedCurvature)
         self._curvature = curvature if grouped else None
-        self._row_weights = row_weights
 
-    def choose_groups(self, evaluation: Evaluation, block, seed) -> Survivors:
+    def choose_groups(self, evaluation: Evaluation, block, seed) -> KeptRows:
         """Recombine the groups of rows for one block.
 
         Parameters
@@ -128,41 +103,25 @@ class BlockReducer:
         """
         n_rows, groups = self.problem.n_rows, evaluation.groups
         if n_rows <= _FEW_ROWS:
-            return self._all_rows(n_rows)
+            return KeptRows(np.arange(n_rows), np.ones(n_rows), 0.0)
         sums = groups.sums[:, block]
         if self._curvature is not None:
             sums = np.hstack([sums, self._curvature.group_products(block)])
-        survivors = recombine_groups(
-            sums,
-            groups.masses,
-            groups.offsets,
-            self._row_weights,
-            method=self.method,
-            random_state=seed,
-        )
-        _check_residual(survivors)
-        # A deterministic method would find nearly the same atoms at every anchor and
-        # inherit their curvature for ever; in random order its choices average out.
-        order = np.random.RandomState(seed).permutation(survivors.indices.size)
-        return Survivors(survivors.indices[order], survivors.weights[order])
+        kept = keep_groups(sums, groups, method=self.method, random_state=seed)
+        _check_residual(kept)
+        return kept
 
-    def _all_rows(self, n_rows):
-        weights = self._row_weights
-        weights = np.full(n_rows, 1.0 / n_rows) if weights is None else weights
-        indices = np.flatnonzero(weights)
-        return Survivors(indices, weights[indices], is_final=True)
-
-    def request(self, survivors: Survivors, evaluation: Evaluation, block) -> TakeBlock:
-        """Ask for the surviving rows, as the block sees them."""
+    def request(self, kept: KeptRows, evaluation: Evaluation, block) -> TakeBlock:
+        """Ask for the rows that are kept, as the block sees them."""
         columns = np.unique(block // self.problem.n_outputs)
-        return TakeBlock(self.problem, survivors.indices, columns, evaluation.params)
+        return TakeBlock(self.problem, kept.indices, columns, evaluation.params)
 
-    def choose_atoms(self, survivors: Survivors, taken, block, seed):
-        """Recombine the surviving rows.
+    def choose_atoms(self, kept: KeptRows, taken, block, seed):
+        """Recombine the rows of the groups that are kept.
 
         Parameters
         ----------
-        survivors : Survivors
+        kept : KeptRows
         taken : BlockRows
             The answer to :meth:`request`.
         block, seed
@@ -182,26 +141,36 @@ class BlockReducer:
         """
         features, outputs = np.divmod(block, self.problem.n_outputs)
         position = np.unique(features, return_inverse=True)[1]
-        rows, loss = taken.rows[:, position], self.problem.loss
-        if survivors.is_final:
-            atoms = Measure(np.arange(len(rows)), survivors.weights)
+        weights = kept.factors * taken.shares
+        order = np.flatnonzero(weights)
+        is_final = self.problem.n_rows <= _FEW_ROWS
+        if not is_final:
+            # A deterministic method would find nearly the same atoms at every anchor
+            # and inherit their curvature for ever; in random order its choices average
+            # out.
+            order = np.random.RandomState(seed).permutation(order)
+        rows, loss = taken.rows[order][:, position], self.problem.loss
+        indices, weights = kept.indices[order], weights[order]
+        target, prediction = taken.target[order], taken.prediction[order]
+        if is_final:
+            atoms = Measure(np.arange(len(rows)), weights)
         else:
-            derivative = loss.derivative(taken.target, taken.prediction)
+            derivative = loss.derivative(target, prediction)
             atoms = recombine(
                 self._statistics(rows, derivative[:, outputs] * rows),
-                survivors.weights,
+                weights,
                 method=self.method,
                 random_state=seed,
             )
             _check_residual(atoms)
-        chosen = survivors.indices[atoms.indices]
+        chosen = indices[atoms.indices]
         ascending = np.argsort(chosen)
         measure = Measure(chosen[ascending], atoms.weights[ascending])
         gradient = ReducedGradient(
             rows[atoms.indices],
             outputs,
-            taken.target[atoms.indices],
-            taken.prediction[atoms.indices],
+            target[atoms.indices],
+            prediction[atoms.indices],
             atoms.weights,
             loss,
         )

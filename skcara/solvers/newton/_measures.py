@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcara.objective import Evaluation, Problem
-from skcara.passes import Draw, DrawInfluential, Take, TakenRows, row_weights
-from skcara.recombination import RecombinationError, recombine_groups
+from skcara.passes import Draw, DrawInfluential, Take, TakenRows
+from skcara.recombination import RecombinationError
+from skcara.solvers._groups import affordable_group_rows, keep_groups
 from skcara.solvers._rounds import Measure
 from skcara.solvers._sample_size import (
     can_grow,
@@ -50,20 +51,35 @@ class Reduction:
     is_recombined: bool = False
 
 
-def _reduced_problem(problem: Problem, indices, weights):
-    """Take rows and give them weights (those of the data by default)."""
-    taken = yield Take(problem, indices)
-    if weights is None and not taken.shares.all():
-        # Nobody knows what stands in rows of weight zero.
-        is_used = taken.shares > 0
-        taken = TakenRows(*(values[is_used] for values in taken))
+def _reduced_problem(problem: Problem, taken: TakenRows, weights):
     return ReducedProblem(
-        taken.rows,
-        taken.target,
-        np.ascontiguousarray(taken.shares) if weights is None else weights,
-        problem.loss,
-        problem.penalty,
+        taken.rows, taken.target, weights, problem.loss, problem.penalty
     )
+
+
+def _take_weighted(problem: Problem, indices, factors=1.0):
+    """Take the rows that have a weight.
+
+    Parameters
+    ----------
+    problem : Problem
+    indices : ndarray of int, ascending
+    factors : float or ndarray
+        What the weights of the rows are multiplied by.
+
+    Returns
+    -------
+    indices : ndarray of int
+    reduced : ReducedProblem
+    """
+    taken = yield Take(problem, indices)
+    weights = factors * taken.shares
+    if not weights.all():
+        # Nobody knows what stands in rows of weight zero.
+        used = np.flatnonzero(weights)
+        indices, weights = indices[used], weights[used]
+        taken = TakenRows(*(values[used] for values in taken))
+    return indices, _reduced_problem(problem, taken, weights)
 
 
 class AllRows:
@@ -79,7 +95,7 @@ class AllRows:
     def start(self, params):
         """Minimise on every sixth row, from zeros; the rounds use all of them."""
         everything = np.arange(self._full.n_rows)
-        self._problem = yield from _reduced_problem(self._full, everything, None)
+        _, self._problem = yield from _take_weighted(self._full, everything)
         if params.any():
             return Start(params)
         return run_pilot(self._problem, self._full, params, finest=1)
@@ -119,7 +135,8 @@ class CalibratedSample:
             request = DrawInfluential(full, *self._influence, size, seed)
         self._indices, weights = yield request
         weights = weights / weights.sum()
-        self._sample = yield from _reduced_problem(full, self._indices, weights)
+        taken = yield Take(full, self._indices)
+        self._sample = _reduced_problem(full, taken, weights)
 
     @property
     def _is_calibration_cheap(self):
@@ -176,10 +193,10 @@ class CalibratedSample:
 class RecombinedGroups:
     """Groups of consecutive rows, recombined so that their gradient sums match."""
 
-    group_rows = _GROUP_ROWS
     accuracy = _ACCURACY
 
     def __init__(self, problem: Problem, method: str, rng):
+        self.group_rows = affordable_group_rows(problem, _GROUP_ROWS)
         self._full = problem
         self._method = method
         self._rng = rng
@@ -190,31 +207,32 @@ class RecombinedGroups:
         """Minimise on ever larger parts of a sample, from zeros."""
         start = yield from self._starter.start(params)
         self._starter = None
-        self._row_weights = yield from row_weights(self._full)
         return Start(start.params, start.reduced_rows)
 
     def reduce(self, evaluation: Evaluation):
         """Recombine the groups of the evaluation."""
         groups = evaluation.groups
         try:
-            indices, weights = recombine_groups(
+            kept = keep_groups(
                 groups.sums,
-                groups.masses,
-                groups.offsets,
-                self._row_weights,
+                groups,
                 method=self._method,
                 target_size=self._size,
                 random_state=self._rng,
             )
         except RecombinationError:
             return None
-        problem = yield from _reduced_problem(self._full, indices, weights)
-        return Reduction(problem, Measure(indices, weights), is_recombined=True)
+        indices, problem = yield from _take_weighted(
+            self._full, kept.indices, kept.factors
+        )
+        measure = Measure(indices, problem.weights)
+        return Reduction(problem, measure, is_recombined=True)
 
     def enlarge(self):
         """Keep more groups; false if that would keep most of the rows."""
         yield from ()
-        if grown(self._size) * _GROUP_ROWS > max_sampled_rows(self._full, copied=False):
+        most_rows = max_sampled_rows(self._full, copied=False)
+        if grown(self._size) * self.group_rows > most_rows:
             return False
         self._size = grown(self._size)
         return True

@@ -56,13 +56,8 @@ def iterate_on_sample(problem, params, rng):
         yield Way.STATISTICS
         yield from iterate_statistics(problem, params, reduced_rows=sample.n_rows)
         return
-    penalty = problem.penalty
-    # The gap of a penalised problem, unlike a correlation, needs means only.
-    is_penalised = penalty.l1.any() or penalty.l2.any()
     start = params if params.any() else sample.params[:, None]
-    problem, evaluation = yield from evaluate_first(
-        problem, start, moments="mean" if is_penalised else "variance"
-    )
+    problem, evaluation = yield from evaluate_first(problem, start)
     yield Round(evaluation, reduced_rows=sample.n_rows)
     yield from iterate_newton(problem, evaluation, model=sample.model)
 

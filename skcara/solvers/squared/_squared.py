@@ -5,7 +5,10 @@ columns nothing is left of their difference. Where that matters a second pass su
 Gram matrix of the *preconditioned* rows :math:`x_i^\top R^{-1}`, with the ridged
 Cholesky factor ``R`` of the first one. Their Gram matrix is close to the identity, its
 square root ``U`` is accurate, and :math:`T = U R` is as good as a QR factorisation
-of all rows.
+of all rows. Columns that depend on others exactly, such as those of all levels of a
+category next to an intercept, need no such pass: a pivoted Cholesky factorisation finds
+them, one product with the rows confirms it, and among all solutions the one with the
+smallest coefficients is returned.
 
 Certificates
 ------------
@@ -25,23 +28,36 @@ for the tolerance, and for preconditioned rows, whose errors are not so easily b
 exact passes follow.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from skcara.objective import ColumnMoments
-from skcara.passes import Evaluate, Gram, GramSums, PreconditionedGram
+from skcara.passes import (
+    DirectionSquare,
+    Evaluate,
+    Gram,
+    GramSums,
+    PreconditionedGram,
+)
 from skcara.solvers._quadratic import ridged_cholesky
 from skcara.solvers._rounds import Round
 from skcara.solvers.squared._statistics import (
+    MAX_CONDITION,
     SquaredStatistics,
     cholesky,
     from_cholesky,
     from_eigenvectors,
+    from_pivots,
     least_norm,
+    pivoted_cholesky,
     with_unit_diagonal,
 )
 
-# Condition number of a Gram matrix of unit diagonal from which it is not trusted.
-_MAX_CONDITION = 1e8
+# Root mean square, relative to that of its parts, up to which a combination of columns
+# is nothing but rounding: columns that are nearly dependent by more than this are
+# resolved by a second pass.
+_MAX_DEPENDENCE = 1e-10
 # Relative error of the objective that the rounding of the statistics may cause.
 _MAX_ROUNDING = 1e-8
 # Up to this many columns the solution of least squares is a cheap start for a penalty.
@@ -95,7 +111,7 @@ def iterate_statistics(problem, params, *, reduced_rows=0.0):
         params = collected.statistics.refine(problem.penalty, params, gradient)
         if collected.is_degenerate:
             params = least_norm(
-                problem.coordinates, collected.statistics.factor, params
+                problem.coordinates, collected.statistics.null_space, params
             )
 
 
@@ -134,7 +150,7 @@ class _Collected:
         self.params = statistics.minimize(penalty, start)
         if self.is_degenerate:
             self.params = least_norm(
-                problem.coordinates, statistics.factor, self.params
+                problem.coordinates, statistics.null_space, self.params
             )
         step = self.params - statistics.anchor
         self._loss = statistics.loss(self.params)
@@ -163,11 +179,14 @@ def _collect(problem, start):
     problem = problem.with_moments(column_moments(problem, sums.gram))
     gram, scale = with_unit_diagonal(sums.gram)
     factor, condition = cholesky(gram)
-    if condition <= _MAX_CONDITION:
+    if condition <= MAX_CONDITION:
         statistics = from_cholesky(anchor, factor * scale, sums, scale)
         if not start.any() and problem.n_params <= _MAX_GUESSED_COLUMNS:
             start = statistics.guess(problem.penalty)
         return _Collected(problem, sums, statistics, start)
+    collected = yield from _collect_dependent(problem, sums, gram, scale, start)
+    if collected is not None:
+        return collected
     cross = sums.cross / scale
     statistics = from_eigenvectors(
         anchor, np.diag(scale), gram, cross, sums.square, scale
@@ -187,6 +206,31 @@ def _collect(problem, start):
         is_conditioned=False,
         is_refined=True,
     )
+
+
+def _collect_dependent(problem, sums, gram, scale, start):
+    """Statistics of columns some of which are exact combinations of the others.
+
+    Returns None if that is not the case. The Gram matrix alone cannot tell a column
+    that depends on others from one that nearly does; for a penalty it does not matter.
+    """
+    cholesky = pivoted_cholesky(gram, sums.rounding)
+    if cholesky.condition > MAX_CONDITION:
+        return None
+    # What the factor leaves out of the Gram matrix is as large as its rounding.
+    sums = replace(sums, rounding=2 * sums.rounding)
+    statistics = from_pivots(level_params(problem), cholesky, sums, scale)
+    collected = _Collected(problem, sums, statistics, start, is_conditioned=False)
+    penalty = problem.penalty
+    if collected.is_accurate and (penalty.l1.any() or penalty.l2.any()):
+        return collected
+    # Of all combinations a random one is zero only if all of them are.
+    null_space = statistics.null_space
+    shares = np.random.RandomState(0).standard_normal(null_space.shape[1])
+    direction = null_space @ shares
+    square = yield DirectionSquare(problem, direction)
+    is_dependent = np.sqrt(square) <= _MAX_DEPENDENCE * (scale @ np.abs(direction))
+    return collected if is_dependent else None
 
 
 def column_moments(problem, gram) -> ColumnMoments:

@@ -18,6 +18,8 @@ rounding, and a certificate must see it.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -26,9 +28,13 @@ from scipy.linalg import lapack
 from skcara.solvers._quadratic import QuadraticModel
 
 _EPS = np.finfo(np.float64).eps
+# Eigenvalues of a singular matrix come out as several times their order in roundings.
+_RANK_NOISE = 16
+#: Condition number of a matrix of unit diagonal up to which it is trusted.
+MAX_CONDITION = 1e8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SquaredStatistics:
     """The mean squared loss as a function of a small factor.
 
@@ -46,8 +52,11 @@ class SquaredStatistics:
         Slope of the loss in directions that are not in the factor.
     scale : ndarray of shape (n_params,)
         Root mean square of the columns, one for a column of zeros.
-    is_triangular : bool
-        Whether the factor is upper triangular and far from singular.
+    pivots : ndarray of int of shape (rank,) or None
+        Columns in which the factor is upper triangular and far from singular, where
+        there are such columns; the others depend on them.
+    known_gram : ndarray of shape (n_params, n_params) or None
+        The product of the factor with itself, where it was there before.
     """
 
     anchor: np.ndarray
@@ -56,7 +65,8 @@ class SquaredStatistics:
     rest: float
     lost_slope: np.ndarray
     scale: np.ndarray
-    is_triangular: bool = False
+    pivots: np.ndarray | None = None
+    known_gram: np.ndarray | None = None
 
     def loss(self, params):
         """Mean loss at flat ``params``."""
@@ -78,34 +88,89 @@ class SquaredStatistics:
             # Without curvature a slope would lead anywhere.
             gradient = self.gradient(start) - self.lost_slope
             return self.refine(penalty, start, gradient + l2 * start)
-        if self.is_triangular and not l2.any():
-            return self._least_squares()
-        rows, response = self._penalised_rows(l2), self.response
-        if l2.any():
-            response = np.concatenate([response, -np.sqrt(l2) * self.anchor])
+        if not l2.any():
+            if self.pivots is not None:
+                return self._least_squares()
+            return self.anchor + _scaled_lstsq(self.factor, self.response, self.scale)
+        gradient = self.gradient(self.anchor) - self.lost_slope + l2 * self.anchor
+        step = self._solve_penalised(l2, gradient)
+        if step is not None:
+            return self.anchor - step
+        response = np.concatenate([self.response, -np.sqrt(l2) * self.anchor])
+        rows = self._penalised_rows(l2)
         return self.anchor + _scaled_lstsq(rows, response, self.scale)
 
     def guess(self, penalty):
-        """Minimiser that uncorrelated columns would have, for a triangular factor."""
+        """Minimiser that uncorrelated columns would have, where there are pivots."""
         params = self._least_squares()
         curvature = np.einsum("ij,ij->j", self.factor, self.factor)
         params[np.abs(params) * curvature <= penalty.l1[:, 0]] = 0.0
         return params
 
     def _least_squares(self):
-        step, _ = lapack.dtrtrs(self.factor, self.response)
-        return self.anchor + step
+        params = self.anchor.copy()
+        params[self.pivots] += lapack.dtrtrs(self._triangle, self.response)[0]
+        return params
+
+    @property
+    def _triangle(self):
+        return self.factor[:, self.pivots]
+
+    @cached_property
+    def gram(self):
+        """Product of the factor with itself."""
+        return (
+            self.factor.T @ self.factor if self.known_gram is None else self.known_gram
+        )
+
+    @cached_property
+    def null_space(self):
+        """Directions in which the loss does not change, as columns."""
+        rank, n_params = self.factor.shape
+        if self.pivots is None:
+            norms = np.linalg.norm(self.factor, axis=0)
+            norms[norms == 0] = 1.0
+            directions = linalg.null_space(self.factor / norms, rcond=n_params * _EPS)
+            return directions / norms[:, None]
+        others = np.setdiff1d(np.arange(n_params), self.pivots)
+        directions = np.zeros((n_params, n_params - rank))
+        images = np.asfortranarray(self.factor[:, others])
+        directions[self.pivots] = -lapack.dtrtrs(self._triangle, images)[0]
+        directions[others, np.arange(len(others))] = 1.0
+        return directions
 
     def refine(self, penalty, params, smooth_gradient):
         """Newton step from ``params`` with a gradient that may be more accurate."""
         l1, l2, positive = penalty.l1[:, 0], penalty.l2[:, 0], penalty.positive[:, 0]
-        if penalty.is_smooth:
+        if not penalty.is_smooth:
+            model = QuadraticModel(self._penalised_gram(l2), l1, positive)
+            return model.minimize(params, smooth_gradient)
+        step = self._solve_penalised(l2, smooth_gradient)
+        if step is None:
             rows = self._penalised_rows(l2)
             dual = np.linalg.lstsq(rows.T, smooth_gradient, rcond=None)[0]
-            return params - _scaled_lstsq(rows, dual, self.scale)
-        matrix = self.factor.T @ self.factor
+            step = _scaled_lstsq(rows, dual, self.scale)
+        return params - step
+
+    def _solve_penalised(self, l2, right_side):
+        """Solve with the Gram matrix plus ``l2``; None if it is nearly singular."""
+        solution = np.zeros_like(right_side)
+        if not l2.any():
+            if self.pivots is None:
+                return None
+            solved, _ = lapack.dpotrs(self._triangle, right_side[self.pivots])
+            solution[self.pivots] = solved
+            return solution
+        matrix, scale = with_unit_diagonal(self._penalised_gram(l2))
+        factor, condition = cholesky(matrix)
+        if condition > MAX_CONDITION:
+            return None
+        return lapack.dpotrs(factor, right_side / scale)[0] / scale
+
+    def _penalised_gram(self, l2):
+        matrix = self.gram.copy()
         matrix.flat[:: len(matrix) + 1] += l2
-        return QuadraticModel(matrix, l1, positive).minimize(params, smooth_gradient)
+        return matrix
 
     def _penalised_rows(self, l2):
         """Return the factor, and the L2 penalty as extra rows."""
@@ -119,8 +184,43 @@ def cholesky(matrix):
     factor, info = lapack.dpotrf(matrix, lower=0)
     if info != 0:
         return factor, np.inf
+    return factor, _condition(factor, matrix)
+
+
+def _condition(factor, matrix):
     reciprocal, _ = lapack.dpocon(factor, np.abs(matrix).sum(axis=0).max())
-    return factor, 1.0 / max(reciprocal, _EPS**2)
+    return 1.0 / max(reciprocal, _EPS**2)
+
+
+class PivotedCholesky(NamedTuple):
+    """Factor of a matrix of unit diagonal some columns of which depend on others.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (rank, n_columns)
+        Upper triangular in the pivots.
+    pivots : ndarray of int of shape (rank,)
+    condition : float
+        Condition number of the pivots' part of the matrix.
+    """
+
+    factor: np.ndarray
+    pivots: np.ndarray
+    condition: float
+
+
+def pivoted_cholesky(matrix, tolerance) -> PivotedCholesky:
+    """Factorise a semi-definite matrix, largest pivot first.
+
+    Columns of which no more than ``tolerance`` of their square is left are taken to
+    depend on the others.
+    """
+    packed, order, rank, _ = lapack.dpstrf(matrix, tol=tolerance)
+    order = order - 1
+    pivots, factor = order[:rank], np.empty((rank, len(matrix)))
+    factor[:, order] = np.triu(packed[:rank])
+    block = matrix[pivots[:, None], pivots]
+    return PivotedCholesky(factor, pivots, _condition(factor[:, pivots], block))
 
 
 def with_unit_diagonal(gram):
@@ -143,9 +243,20 @@ def from_cholesky(anchor, factor, sums, scale) -> SquaredStatistics:
     """Statistics from the upper Cholesky factor of the Gram matrix in ``sums``."""
     response, _ = lapack.dtrtrs(factor, sums.cross, trans=1)
     rest = sums.square - response @ response
-    nothing = np.zeros_like(sums.cross)
+    nothing, pivots = np.zeros_like(sums.cross), np.arange(len(factor))
     return SquaredStatistics(
-        anchor, factor, response, rest, nothing, scale, is_triangular=True
+        anchor, factor, response, rest, nothing, scale, pivots, sums.gram
+    )
+
+
+def from_pivots(anchor, cholesky: PivotedCholesky, sums, scale) -> SquaredStatistics:
+    """Statistics from a factor of the Gram matrix in ``sums``, scaled to one."""
+    factor, pivots = cholesky.factor * scale, cholesky.pivots
+    response, _ = lapack.dtrtrs(factor[:, pivots], sums.cross[pivots], trans=1)
+    rest = sums.square - response @ response
+    lost_slope = factor.T @ response - sums.cross
+    return SquaredStatistics(
+        anchor, factor, response, rest, lost_slope, scale, pivots, sums.gram
     )
 
 
@@ -153,7 +264,7 @@ def from_eigenvectors(anchor, factor, gram, cross, square, scale) -> SquaredStat
     """Statistics of rows whose product with the inverse ``factor`` has these sums."""
     eigenvalues, vectors = linalg.eigh(gram)
     # Dependent columns leave directions without any square; noise must not fill them.
-    keep = eigenvalues > len(eigenvalues) * _EPS * eigenvalues[-1]
+    keep = eigenvalues > _RANK_NOISE * len(eigenvalues) * _EPS * eigenvalues[-1]
     roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
     response = vectors @ cross / roots
     rest = square - response @ response
@@ -162,16 +273,12 @@ def from_eigenvectors(anchor, factor, gram, cross, square, scale) -> SquaredStat
     return SquaredStatistics(anchor, rows, response, rest, lost_slope, scale)
 
 
-def least_norm(coordinates, factor, params):
+def least_norm(coordinates, null_space, params):
     """Among all minimisers, the one with the smallest coefficients of the user.
 
     The intercept is free, as everywhere: the answer must not depend on the origin of
     the targets.
     """
-    norms = np.linalg.norm(factor, axis=0)
-    norms[norms == 0] = 1.0
-    null_space = linalg.null_space(factor / norms, rcond=len(norms) * _EPS)
-    null_space /= norms[:, None]
     scale, n_features = coordinates.scale, coordinates.n_features
     coef = params[:n_features] / scale
     directions = null_space[:n_features] / scale[:, None]

@@ -1,0 +1,110 @@
+"""Data that are not in memory: sources and collections of Dask, given to estimators.
+
+``fit`` reads a source as it reads arrays, once :func:`opened` has made one of what the
+user gave. Methods that predict are decorated with :func:`or_lazily`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import partial, wraps
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skcara.io import DataSource, from_dask
+from skcara.io._predictions import is_lazy, predict_lazily
+
+#: Reads of a fit that takes steps: a survey, an evaluation after each of a few steps.
+MANY_READS = 5
+
+# What describes the fit and may be as long as a sample: predictions do not need it, and
+# they travel with the estimator to every partition.
+_UNNEEDED = ("support_", "support_weights_", "history_")
+
+
+@contextmanager
+def opened(
+    estimator, X, y, sample_weight, *, expected_reads: int
+) -> Iterator[DataSource]:
+    """Yield a source for a fit, and let the estimator know its columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : DataSource or collection of Dask
+    y, sample_weight
+        For Dask; a source has its own.
+    expected_reads : int
+        About how often the rows will be read.
+
+    Raises
+    ------
+    ValueError
+        If targets or weights are missing, or given twice.
+    """
+    data = _as_source(estimator, X, y, sample_weight)
+    with data.reading(expected_reads):
+        estimator.n_features_in_ = data.n_features
+        vars(estimator).pop("feature_names_in_", None)
+        if data.feature_names is not None:
+            estimator.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        yield data
+
+
+def _as_source(estimator, X, y, sample_weight) -> DataSource:
+    name = type(estimator).__name__
+    if not isinstance(X, DataSource):
+        if y is None:
+            raise ValueError(
+                f"{name} requires y to be passed, but the target y is None."
+            )
+        return from_dask(X, y, sample_weight)
+    for what, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise ValueError(
+                f"{what} must be None when X is a source, whose rows have targets and "
+                f"weights of their own: call {name}().fit(source)."
+            )
+    return X
+
+
+def or_lazily(method):
+    """Decorate a method of rows: lazy for Dask, an iterator of arrays for sources."""
+
+    @wraps(method)
+    def decorated(self, X):
+        if not is_lazy(X):
+            return method(self, X)
+        check_is_fitted(self)
+        small = copy(self)
+        for name in _UNNEEDED:
+            vars(small).pop(name, None)
+        if isinstance(X, DataSource):
+            _check_columns(self, X)
+            # Chunks have no names; they were compared for all of them.
+            vars(small).pop("feature_names_in_", None)
+        predict = partial(method, small)
+        return predict_lazily(predict, X, columns=getattr(self, "classes_", None))
+
+    return decorated
+
+
+def _check_columns(estimator, source: DataSource):
+    """Refuse a source whose columns are not those of the fit."""
+    if source.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {source.n_features} features, but {type(estimator).__name__} is "
+            f"expecting {estimator.n_features_in_} features as input."
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is None or source.feature_names is None:
+        return
+    for number, (expected, found) in enumerate(
+        zip(fitted, source.feature_names, strict=True)
+    ):
+        if expected != found:
+            raise ValueError(
+                "The columns should be those of the fit, in the same order: column "
+                f"{number} was {expected!r} then and is {found!r} now."
+            )

@@ -1,0 +1,344 @@
+"""Parts of a Dask collection that stay in the memory of the workers of a cluster.
+
+A task for every part would cost the scheduler a millisecond each, in every pass. Parts
+are put on *shelves*: a shelf is one result that holds many parts, made where the parts
+are. A pass sends one task to each thread of the cluster, which visits a few shelves
+and sends back the nodes of the tree of all parts that it could add up.
+
+Everything is computed from the user's collection by pure functions. When a worker dies,
+Dask computes what it held once more, elsewhere, with the same bits.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from skcara.data import one_blas_thread
+from skcara.io._blocks import Block
+from skcara.io._optional import import_optional
+from skcara.io._parts import (
+    PartFacts,
+    Pooling,
+    describe_part,
+    take_from_part,
+    visit_part,
+)
+from skcara.io._pool import Pool
+from skcara.io._tree import TreeSum
+
+# Shelves for each thread: few, because each costs the scheduler some time, but enough
+# to spread the load of a worker that was lost over the others.
+_SHELVES_PER_THREAD = 4
+# How long a pass waits for the first worker of a cluster that has none.
+_SECONDS_WITHOUT_WORKERS = 50
+_SECONDS_BETWEEN_LOOKS = 2
+
+
+class Shelf(NamedTuple):
+    """Some of the parts, by number, and the numbers of their rows if known."""
+
+    blocks: dict[int, Block]
+    row_numbers: dict[int, range]
+
+
+class ClusterExecutor:
+    """Runs tasks on parts where they are.
+
+    Parameters
+    ----------
+    parts : list of Delayed
+        Each a :class:`Block`.
+    client : distributed.Client
+    is_persisted : bool
+        Whether the parts are in the memory of the workers already.
+    """
+
+    def __init__(self, parts, client, is_persisted: bool):
+        self._parts = parts
+        self._client = client
+        self._is_persisted = is_persisted
+        self._distributed = import_optional(
+            "distributed", extra="dask", needed_by="from_dask"
+        )
+        self._shelves: list | None = None
+        self._numbers_of: dict[str, list[int]] = {}
+        self._row_numbers: list[range] | None = None
+
+    # ---- shelves -----------------------------------------------------------------
+
+    def load(self):
+        """Put the parts on shelves, unless they are there."""
+        if self._shelves is not None:
+            return
+        threads = self._threads()
+        blocks = self._compute_blocks(threads)
+        self._wait(blocks)
+        numbers = {block.key: number for number, block in enumerate(blocks)}
+        held = defaultdict(list)
+        for key, holders in self._client.who_has(blocks).items():
+            held[min(holders, default=None)].append(numbers[key])
+        self._shelves = []
+        for worker in sorted(held, key=str):
+            n_shelves = _SHELVES_PER_THREAD * threads.get(worker, 1)
+            for group in _split(sorted(held[worker]), n_shelves):
+                held_blocks = [blocks[number] for number in group]
+                shelf = self._submit(_make_shelf, group, held_blocks, worker=worker)
+                self._shelves.append(shelf)
+                self._numbers_of[shelf.key] = group
+        self._wait(self._shelves)
+        _release(blocks)
+        if self._row_numbers is not None:
+            self.number_rows(self._row_numbers)
+
+    def number_rows(self, row_numbers: list[range]):
+        """Say which numbers the rows of each part have in the source.
+
+        They stay with the parts: in every task they would travel at every pass.
+        """
+        self._row_numbers = row_numbers
+        numbered, numbers_of = [], {}
+        for shelf in self._shelves:
+            numbers = self._numbers_of[shelf.key]
+            own = {number: row_numbers[number] for number in numbers}
+            numbered.append(self._submit(_number_shelf, shelf, own))
+            numbers_of[numbered[-1].key] = numbers
+        self._wait(numbered)
+        _release(self._shelves)
+        self._shelves, self._numbers_of = numbered, numbers_of
+
+    def _compute_blocks(self, threads):
+        """Futures of the parts, neighbours on the same worker if that costs nothing."""
+        if self._is_persisted:
+            return self._client.compute(self._parts)
+        slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
+        blocks = []
+        ranges = _split(range(len(self._parts)), len(slots))
+        for worker, group in zip(slots, ranges, strict=False):
+            parts = [self._parts[number] for number in group]
+            blocks += self._client.compute(
+                parts, workers=[worker], allow_other_workers=True
+            )
+        return blocks
+
+    def release(self):
+        """Let the cluster forget the shelves."""
+        _release(self._shelves or [])
+        self._shelves, self._numbers_of = None, {}
+
+    def _threads(self) -> dict[str, int]:
+        """Number of threads of each worker; waits for the first worker."""
+        deadline = time.monotonic() + _SECONDS_WITHOUT_WORKERS
+        while not (threads := self._client.nthreads()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    "The Dask cluster has had no workers for "
+                    f"{_SECONDS_WITHOUT_WORKERS} seconds."
+                )
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return threads
+
+    def _groups(self):
+        """Shelves that one thread visits, and the worker that holds them."""
+        self.load()
+        threads = self._threads()
+        by_key = {shelf.key: shelf for shelf in self._shelves}
+        held = defaultdict(list)
+        for key, holders in self._client.who_has(self._shelves).items():
+            # None: it was lost and is being made again somewhere.
+            held[min(holders, default=None)].append(by_key[key])
+        for worker in sorted(held, key=str):
+            for group in _split(held[worker], threads.get(worker, 1)):
+                yield worker, group
+
+    # ---- passes ------------------------------------------------------------------
+
+    def describe(self) -> dict[int, PartFacts]:
+        """Facts about all parts."""
+        facts = {}
+        for described in self._map(_describe_shelves):
+            facts |= described
+        return facts
+
+    def fold(self, task, layout, chunk_rows):
+        """Total of a task over all parts; None if they have no rows."""
+        n_parts = len(self._parts)
+        tree = TreeSum(n_parts, task)
+        for nodes in self._map(_visit_shelves, task, n_parts, layout, chunk_rows):
+            for node in nodes:
+                tree.add(*node)
+        return tree.total()
+
+    def survey(self, task, pool: Pool, layout, chunk_rows):
+        """Survey all parts by addresses; see :class:`LocalExecutor`."""
+        n_parts = len(self._parts)
+        tree, lengths = TreeSum(n_parts, task), [0] * n_parts
+        options = (task, pool, n_parts, layout, chunk_rows)
+        for nodes, found, group_lengths in self._map(_survey_shelves, *options):
+            for node in nodes:
+                tree.add(*node)
+            for number, length in group_lengths.items():
+                lengths[number] = length
+            pool.absorb(found)
+        return tree.total(), pool, lengths
+
+    def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
+        """Yield rows of some parts, in the order of the parts."""
+        taken = {}
+        for blocks in self._map(_take_from_shelves, wanted):
+            taken |= blocks
+        yield from sorted(taken.items())
+
+    def parts(self) -> Iterator[Block]:
+        """Yield all parts in order, one at a time."""
+        for number in range(len(self._parts)):
+            (block,) = [b for b in self._map(_find_part, number) if b is not None]
+            yield block
+
+    # ---- transport ---------------------------------------------------------------
+
+    def _map(self, function, *arguments, **options):
+        """Results of a function of all shelves, one for each thread."""
+        futures = [
+            self._submit(function, *arguments, shelves, worker=worker, **options)
+            for worker, shelves in self._groups()
+        ]
+        self._wait(futures)
+        results = self._client.gather(futures)
+        _release(futures)
+        return results
+
+    def _submit(self, function, *arguments, worker=None, **options):
+        # Only a wish: the worker may be gone by then.
+        return self._client.submit(
+            function,
+            *arguments,
+            **options,
+            pure=False,
+            workers=None if worker is None else [worker],
+            allow_other_workers=worker is not None,
+        )
+
+    def _wait(self, futures):
+        """Wait until all are done; an error of one, or of the cluster, is raised."""
+        is_done = False
+        while not is_done:
+            try:
+                # All at once: waiting for each of thousands takes its square of time.
+                self._distributed.wait(futures, timeout=_SECONDS_BETWEEN_LOOKS)
+                is_done = True
+            except self._distributed.TimeoutError:
+                self._threads()
+            except self._distributed.CancelledError as error:
+                raise self._lost() from error
+            for future in futures:
+                if future.status == "error":
+                    future.result()
+                if future.status in ("cancelled", "lost"):
+                    raise self._lost()
+
+    def _lost(self):
+        self.release()
+        return RuntimeError(
+            "Partitions were lost with a worker of the Dask cluster and cannot be "
+            "computed again, because they were scattered from here or cancelled. Make "
+            "the collection from a function or a file instead of client.scatter, so "
+            "that Dask can compute lost partitions again."
+        )
+
+
+def _release(futures):
+    """Forget results now: garbage might be collected much later."""
+    for future in futures:
+        future.release()
+
+
+def _split(items, n_groups: int) -> list[list]:
+    """Cut a sequence into at most so many groups of neighbours, nearly equal ones."""
+    edges = np.linspace(0, len(items), min(n_groups, len(items)) + 1).astype(int)
+    return [list(items[a:b]) for a, b in pairwise(edges)]
+
+
+# ---- on a worker -----------------------------------------------------------------
+
+
+def _make_shelf(numbers, blocks) -> Shelf:
+    return Shelf(dict(zip(numbers, blocks, strict=True)), {})
+
+
+def _number_shelf(shelf: Shelf, row_numbers) -> Shelf:
+    return shelf._replace(row_numbers=row_numbers)
+
+
+def _parts_of(shelves: list[Shelf]):
+    """Parts on some shelves, in their order."""
+    blocks = {number: b for shelf in shelves for number, b in shelf.blocks.items()}
+    return sorted(blocks.items())
+
+
+def _describe_shelves(shelves):
+    return {number: describe_part(block) for number, block in _parts_of(shelves)}
+
+
+def _visit_shelves(task, n_parts, layout, chunk_rows, shelves):
+    """Nodes of the tree that the parts on some shelves add up to."""
+    row_numbers = {k: v for shelf in shelves for k, v in shelf.row_numbers.items()}
+    tree = TreeSum(n_parts, task)
+    with _shared_blas_limit():
+        for number, block in _parts_of(shelves):
+            rows = row_numbers.get(number)
+            total = visit_part(task, number, block, layout, chunk_rows, rows)
+            tree.add(0, number, total)
+    return list(tree.nodes())
+
+
+def _survey_shelves(task, pool, n_parts, layout, chunk_rows, shelves):
+    """Nodes of the tree, a pool, and the lengths of the parts on some shelves."""
+    pool = pool.fresh()
+    unnumbered = [shelf._replace(row_numbers={}) for shelf in shelves]
+    task = Pooling(task, pool)
+    nodes = _visit_shelves(task, n_parts, layout, chunk_rows, unnumbered)
+    pool.shrink()
+    return nodes, pool, {number: b.n_rows for number, b in _parts_of(shelves)}
+
+
+def _take_from_shelves(wanted, shelves):
+    return {
+        number: take_from_part(block, wanted[number])
+        for number, block in _parts_of(shelves)
+        if number in wanted
+    }
+
+
+def _find_part(number, shelves):
+    return dict(_parts_of(shelves)).get(number)
+
+
+_blas_lock = threading.Lock()
+_blas_users: list = []
+
+
+@contextmanager
+def _shared_blas_limit():
+    """One BLAS thread, as long as any thread of this worker is inside.
+
+    The limit belongs to the process: the first thread sets it, the last one takes it
+    back. A thread of its own limit would lift that of the others on its way out.
+    """
+    with _blas_lock:
+        limit = _blas_users[0] if _blas_users else one_blas_thread()
+        if not _blas_users:
+            limit.__enter__()
+        _blas_users.append(limit)
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users.pop()
+            if not _blas_users:
+                limit.__exit__(None, None, None)

@@ -1,0 +1,234 @@
+"""A cluster gives the bits that one process gives, whoever dies meanwhile."""
+
+import gc
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from io_tasks import (
+    PART_LENGTHS,
+    Moments,
+    SlowMoments,
+    assert_same_bits,
+    load_part,
+    make_rows,
+)
+
+from skcara.io import from_dask
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+pandas = pytest.importorskip("pandas")
+
+pytestmark = [
+    pytest.mark.slow,
+    # Closing sockets and event loops is the business of the cluster.
+    pytest.mark.filterwarnings("default::ResourceWarning"),
+    pytest.mark.filterwarnings("default::DeprecationWarning"),
+    pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@contextmanager
+def started(n_workers, **options):
+    """Start a cluster, and return a client."""
+    options = {"dashboard_address": ":0", "silence_logs": 50, **options}
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, **options
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared_cluster():
+    # Starting the processes takes longer than all that is done with them.
+    with started(3) as client:
+        yield client
+
+
+@pytest.fixture
+def client(shared_cluster):
+    """Client of a cluster with three live workers, shared by the tests."""
+    shared_cluster.wait_for_workers(3, timeout=60)
+    return shared_cluster
+
+
+def make_table():
+    """X, y and weights beside each other, in partitions that a worker can make."""
+    blocks = [
+        da.from_delayed(dask.delayed(load_part)(number), (length, 8), float)
+        for number, length in enumerate(PART_LENGTHS)
+    ]
+    return da.concatenate(blocks)
+
+
+def columns_of(table):
+    """X, y and weights."""
+    return table[:, :6], table[:, 6], table[:, 7]
+
+
+def fitted(task=None, between=None, **options):
+    """Bits of two passes and of the sample, with something done between them."""
+    source = from_dask(*columns_of(make_table()), **options)
+    with source.reading(3):
+        problem = source.for_regression()
+        (first,) = problem.run([Moments()])
+        if between is not None:
+            between()
+        (second,) = problem.run([task or Moments()])
+        indices, shares = problem.draw(500, np.random.RandomState(0))
+        sample = np.concatenate([chunk.rows for chunk in problem.take(indices)])
+        far = np.array([0, 13_005, sum(PART_LENGTHS) - 1])
+        rows = np.concatenate([c.rows for c in problem._reader.take(far)])
+    return [*first, *second, indices, shares, sample, rows]
+
+
+@pytest.fixture(autouse=True)
+def _small_pool(monkeypatch):
+    monkeypatch.setattr("skcara.io._pool._POOL_BYTES", 200_000)
+
+
+@pytest.fixture
+def expected(_small_pool):
+    """What one process says, without a cluster."""
+    with dask.config.set(scheduler="synchronous"):
+        return fitted()
+
+
+def test_same_bits_for_any_number_of_workers(expected):
+    with started(3) as client:
+        for n_workers in (3, 2, 1):
+            workers = sorted(client.nthreads())
+            assert len(workers) == n_workers
+            assert_same_bits(fitted(client=client), expected)
+            client.retire_workers(workers[:1])
+
+
+def test_same_bits_with_threads_of_this_process(expected):
+    with started(1, processes=False):
+        assert_same_bits(fitted(), expected)
+
+
+def holder_of_something(client):
+    """Process of a worker that holds results."""
+    pids = client.run(os.getpid)
+    held = client.has_what()
+    return pids[max(pids, key=lambda worker: len(held.get(worker, ())))]
+
+
+def test_a_worker_dies_between_passes_twice(client, expected):
+
+    def kill():
+        for _ in range(2):
+            os.kill(holder_of_something(client), signal.SIGKILL)
+            time.sleep(0.5)
+
+    assert_same_bits(fitted(between=kill), expected)
+
+
+def test_a_worker_dies_inside_a_pass(client, expected):
+    killers = []
+
+    def kill_soon():
+        pid = holder_of_something(client)
+        killers.append(threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)))
+        killers[0].start()
+
+    assert_same_bits(fitted(SlowMoments(), between=kill_soon), expected)
+    killers[0].join()
+
+
+def test_scattered_rows_that_are_lost_are_an_error_not_a_wait(client):
+    X, y, _ = make_rows(0, n_rows=4000)
+    futures = client.scatter(np.array_split(X, 4), hash=False)
+    blocks = [da.from_delayed(future, (1000, 6), float) for future in futures]
+    source = from_dask(da.concatenate(blocks), y)
+    with source.reading(3):
+        problem = source.for_regression()
+        os.kill(holder_of_something(client), signal.SIGKILL)
+        started = time.monotonic()
+        with pytest.raises(RuntimeError, match=r"lost with a worker.*client\.scatter"):
+            problem.run([Moments()])
+    assert time.monotonic() - started < 60
+
+
+def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
+    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_WORKERS", 1)
+    with (
+        started(0, processes=False),
+        pytest.raises(RuntimeError, match="no workers for 1 seconds"),
+    ):
+        fitted()
+
+
+def moved_bytes(client):
+    """Bytes that workers sent to each other."""
+
+    def sent(dask_worker):
+        return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+
+    return sum(client.run(sent).values())
+
+
+def test_partitions_stay_where_they_are(client):
+    table = client.persist(make_table())
+    distributed.wait(table)
+    before = moved_bytes(client)
+    source = from_dask(*columns_of(table))
+    with source.reading(3):
+        problem = source.for_regression()
+        problem.run([Moments()])
+    # Dask may move partitions of a few rows.
+    assert moved_bytes(client) - before < 0.01 * table.nbytes
+
+
+def test_the_cluster_forgets_everything_after_a_fit(client):
+    gc.collect()
+    fitted()
+    deadline = time.monotonic() + 10
+    while any(client.has_what().values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(client.has_what().values())
+
+
+@pytest.mark.usefixtures("client")
+def test_errors_of_partitions_arrive():
+    X, y, _ = columns_of(make_table())
+    bad = da.where(
+        da.arange(X.shape[0], chunks=(PART_LENGTHS,)) == 20_000, np.nan, X[:, 3]
+    )
+    X = da.concatenate([X[:, :3], bad[:, None], X[:, 4:]], axis=1)
+    source = from_dask(X, y)
+    with (
+        source.reading(3),
+        pytest.raises(ValueError, match=r"Partition 4: NaN .* in column 3, row 6999"),
+    ):
+        source.for_regression()
+
+
+@pytest.mark.usefixtures("client")
+def test_frames_and_labels():
+    rows = load_part(1)
+    table = pandas.DataFrame(rows, columns=[*"abcdef", "y", "w"])
+    table["label"] = np.where(table["y"] > 0, "yes", "no")
+    collection = dd.from_pandas(table, npartitions=5)
+    source = from_dask(collection[list("abcdef")], collection["label"], collection["w"])
+    with source.reading(3):
+        classes, problem = source.for_classification("balanced")
+        (found,) = problem.run([Moments()])
+    assert classes.tolist() == ["no", "yes"]
+    with dask.config.set(scheduler="threads"):
+        source = from_dask(
+            collection[list("abcdef")], collection["label"], collection["w"]
+        )
+        _, problem = source.for_classification("balanced")
+        assert_same_bits(found, problem.run([Moments()])[0])

@@ -1,0 +1,337 @@
+"""Passes are values: picklable, without memory, independent of threads and cuts."""
+
+import pickle
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+import pytest
+from cases import Case, CountingSource, make_case
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from skcara.data import ArraySource
+from skcara.objective import (
+    DualGap,
+    KKTViolation,
+    LogisticLoss,
+    MultinomialLoss,
+    Problem,
+    SeparablePenalty,
+    SquaredLoss,
+)
+from skcara.passes import (
+    BlockGrams,
+    ColumnSquares,
+    DrawInfluential,
+    Evaluate,
+    Gram,
+    GroupProducts,
+    Hessian,
+    PreconditionedGram,
+    Take,
+    TakeBlock,
+    row_weights,
+)
+from skcara.solvers import answer_all
+
+N_FEATURES = 5
+LAYOUTS = ["dense", "sparse"]
+
+
+def make_problem(loss="logistic", layout="dense", *, n_rows=5000, n_jobs=None):
+    """Weighted rows far from zero, some of weight zero, and a penalty."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, N_FEATURES)) + 2.0
+    score = X @ rng.standard_normal(N_FEATURES)
+    if layout == "sparse":
+        X = sparse.csr_array(np.where(X > 2.0, X, 0.0))
+    weights = rng.random(n_rows)
+    weights[::9] = 0.0
+    if loss == "squared":
+        kind, target, criterion = SquaredLoss(), score, DualGap()
+    elif loss == "logistic":
+        kind, criterion = LogisticLoss(), KKTViolation()
+        target = (score > np.median(score)).astype(np.int8)
+    else:
+        kind, criterion = MultinomialLoss(3), KKTViolation()
+        target = rng.integers(0, 3, n_rows).astype(np.int8)
+    strength = np.full((N_FEATURES + 1, 1), 0.01)
+    penalty = SeparablePenalty(strength, strength, strength < 0)
+    case = make_case(
+        X, target, kind, penalty, criterion, sample_weight=weights, n_jobs=n_jobs
+    )
+    return case.standardised()
+
+
+def evaluate_task(problem, params, **options):
+    return Evaluate.stacked([Evaluate(problem, params, **options)])
+
+
+def requests_of(case: Case):
+    """Every kind of request that reads all rows, by name."""
+    problem, rng = case.problem, np.random.default_rng(1)
+    params = 0.1 * rng.standard_normal(case.zeros.shape)
+    columns = (np.array([0, 3]), np.array([1, 2, N_FEATURES]))
+    diagonal = np.ones_like(params)
+    requests = {
+        "evaluate": evaluate_task(problem, params, moments="variance"),
+        "evaluate-groups": evaluate_task(
+            problem, params, group_rows=64, moments="variance"
+        ),
+        "hessian": Hessian(problem, params),
+        "column squares": ColumnSquares(problem),
+        "block grams": BlockGrams(problem, columns),
+        "group products": GroupProducts(problem, columns, 64),
+        "draw": DrawInfluential(problem, params, diagonal, n_draws=50, seed=3),
+        "weights": next(row_weights(problem)),
+    }
+    if isinstance(problem.loss, SquaredLoss):
+        factor = np.triu(np.full((6, 6), 0.1)) + np.eye(6)
+        requests["gram"] = Gram.stacked([Gram(problem, 1.5)])
+        requests["preconditioned"] = PreconditionedGram(problem, factor, 1.5)
+    return requests
+
+
+CASES = [(loss, layout) for loss in ("squared", "logistic") for layout in LAYOUTS]
+CASES += [("multinomial", "dense"), ("multinomial", "sparse")]
+
+
+def flat(result):
+    """All arrays and numbers of a result, one after the other."""
+    if is_dataclass(result):
+        if isinstance(result, Problem):
+            return flat(result.column_moments)
+        return flat([getattr(result, one.name) for one in fields(result)])
+    if isinstance(result, list | tuple):
+        return [leaf for part in result for leaf in flat(part)]
+    return [] if result is None else [np.asarray(result)]
+
+
+def assert_same(one, two, **tolerance):
+    one, two = flat(one), flat(two)
+    assert len(one) == len(two)
+    for left, right in zip(one, two, strict=True):
+        if tolerance:
+            assert_allclose(left, right, **tolerance)
+        else:
+            assert_array_equal(left, right)
+
+
+class Chunks:
+    """Task that hands out the chunks themselves."""
+
+    def visit(self, chunk):
+        return [chunk]
+
+    def merge(self, left, right):
+        return left + right
+
+    def finish(self, total):
+        return total
+
+
+def read_only(chunk):
+    rows = chunk.rows.copy()
+    target, weights = chunk.target.copy(), chunk.weights.copy()
+    arrays = [rows.data, rows.indices, rows.indptr] if sparse.issparse(rows) else [rows]
+    for array in (*arrays, target, weights):
+        array.flags.writeable = False
+    return chunk._replace(rows=rows, target=target, weights=weights)
+
+
+def each_task(test):
+    """Run a test for every task on every kind of problem that has it."""
+    pairs = [
+        (*case, name) for case in CASES for name in requests_of(make_problem(*case))
+    ]
+    return pytest.mark.parametrize(("loss", "layout", "name"), pairs)(test)
+
+
+@each_task
+def test_a_restored_task_gives_the_same_result(loss, layout, name):
+    case = make_problem(loss, layout)
+    task = requests_of(case)[name]
+    restored = pickle.loads(pickle.dumps(task))
+    expected = case.source.run([task])[0]
+    assert_same(case.source.run([restored])[0], expected)
+    # Also after it has been used, with all that it remembers.
+    again = pickle.loads(pickle.dumps(task))
+    assert_same(case.source.run([again])[0], expected)
+
+
+@each_task
+def test_a_task_writes_nowhere(loss, layout, name):
+    case = make_problem(loss, layout)
+    task = requests_of(case)[name]
+    chunk = read_only(case.source.run([Chunks()])[0][0])
+    first, second = task.visit(chunk), task.visit(chunk)
+    assert_same(first, second)
+    for one, two in zip(flat(first), flat(second), strict=True):
+        assert not (one.ndim and np.shares_memory(one, two)), "arrays of its own"
+    # A merge may overwrite its left side, but no other partial result.
+    before = pickle.dumps(flat(second))
+    task.merge(first, task.visit(chunk))
+    assert pickle.dumps(flat(second)) == before
+
+
+@each_task
+def test_results_do_not_depend_on_the_number_of_threads(loss, layout, name):
+    # More rows than a span of chunks, so that there is something to share.
+    one, two = (
+        make_problem(loss, layout, n_rows=140_000, n_jobs=n_jobs) for n_jobs in (1, 2)
+    )
+    task = requests_of(one)[name]
+    for case in (one, two):
+        case.source.chunk_rows = 1024
+    assert_same(one.source.run([task])[0], two.source.run([task])[0])
+
+
+@each_task
+def test_the_cut_into_chunks_changes_rounding_only(loss, layout, name):
+    results = []
+    for chunk_rows in (64, 512, 8192):
+        case = make_problem(loss, layout)
+        case.source.chunk_rows = chunk_rows
+        results.append(case.source.run([requests_of(case)[name]])[0])
+    for other in results[1:]:
+        assert_same(other, results[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("loss", "layout"), CASES)
+def test_tasks_together_are_each_alone_in_one_read(loss, layout):
+    case = make_problem(loss, layout)
+    tasks, chunks = list(requests_of(case).values()), []
+
+    class Counting:
+        """Task that notes which chunks it has seen, and in which thread of reading."""
+
+        def visit(self, chunk):
+            chunks.append(chunk.start)
+            return 0
+
+        def merge(self, left, right):
+            return 0
+
+        def finish(self, total):
+            return None
+
+    source = CountingSource(case.source)
+    together = source.run([*tasks, Counting()])
+    assert source.reads == [len(tasks) + 1]
+    assert chunks == list(range(0, case.problem.n_rows, case.source.chunk_rows))
+    for task, result in zip(tasks, together[:-1], strict=True):
+        assert_same(case.source.run([task])[0], result)
+
+
+# ---- stacked requests ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group_rows", [None, 64])
+@pytest.mark.parametrize(("loss", "layout"), CASES)
+def test_stacked_evaluations_are_single_ones(loss, layout, group_rows):
+    case = make_problem(loss, layout)
+    rng = np.random.default_rng(2)
+    weak = SeparablePenalty(*(0.1 * one for one in penalty_parts(case.problem)))
+    problems = [case.problem, replace(case.problem, user_penalty=weak), case.problem]
+    requests = [
+        Evaluate(problem, rng.standard_normal(case.zeros.shape), group_rows, moments)
+        for problem, moments in zip(problems, ["variance"] * 3, strict=True)
+    ]
+    source = CountingSource(case.source)
+    together = answer_all(source, requests)
+    assert source.reads == [1], "one task for all of them"
+    for request, answer in zip(requests, together, strict=True):
+        alone = case.ask(request)
+        assert_same(answer, alone, rtol=1e-10, atol=1e-13)
+        assert_array_equal(answer.evaluation.params, request.params)
+
+
+def penalty_parts(problem):
+    penalty = problem.user_penalty
+    return penalty.l1, penalty.l2, penalty.positive.astype(float)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_stacked_gram_matrices_are_single_ones(layout):
+    case = make_problem("squared", layout)
+    rng = np.random.default_rng(2)
+    targets = rng.standard_normal((case.problem.n_rows, 3)) + 5.0
+    source = ArraySource(case.source.X, targets, case.source.weights)
+    problems = [
+        replace(case.problem, facts=source.facts, column=column) for column in range(3)
+    ]
+    requests = [
+        Gram(problem, level)
+        for problem, level in zip(problems, [5.0, 4.0, 0.0], strict=True)
+    ]
+    counting = CountingSource(source)
+    together = answer_all(counting, requests)
+    assert counting.reads == [1]
+    for request, answer, target in zip(requests, together, targets.T, strict=True):
+        assert_same(answer, answer_all(source, [request])[0], rtol=1e-12, atol=1e-14)
+        # A source of one target alone says the same.
+        own = ArraySource(source.X, target.copy(), source.weights)
+        single = replace(case.problem, facts=own.facts)
+        [expected] = answer_all(own, [Gram(single, request.level)])
+        assert_same(answer, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_requests_in_different_coordinates_are_answered_apart_in_one_read():
+    case, other = make_problem("squared"), make_problem("squared")
+    requests = [
+        Evaluate(one.problem, one.zeros, moments="variance") for one in (case, other)
+    ]
+    source = CountingSource(case.source)
+    first, second = answer_all(source, requests)
+    assert source.reads == [2]
+    assert_same(first, second)
+
+
+# ---- single rows -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep_sparse", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_taken_rows_are_the_standardised_rows(layout, keep_sparse):
+    case = make_problem("logistic", layout)
+    coordinates = case.problem.coordinates
+    indices = np.array([3, 1700, 1701, 4999])
+    taken = case.ask(Take(case.problem, indices, keep_sparse=keep_sparse))
+    assert sparse.issparse(taken.rows) == (layout == "sparse" and keep_sparse)
+    X, rows = case.source.X[indices], taken.rows
+    X, rows = (one.toarray() if sparse.issparse(one) else one for one in (X, rows))
+    expected = np.hstack([(X - coordinates.shift) / coordinates.scale, np.ones((4, 1))])
+    assert_allclose(rows, expected, rtol=1e-14)
+    assert_array_equal(taken.target, case.source.target[indices])
+    weights = case.source.weights
+    assert_allclose(taken.shares, weights[indices] / weights.sum())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_blocks_of_rows_are_columns_of_the_taken_rows(layout):
+    case = make_problem("multinomial", layout)
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.choice(5000, 2500, replace=False))
+    columns, params = np.array([0, 2, N_FEATURES]), rng.standard_normal((6, 3))
+    block = case.ask(TakeBlock(case.problem, indices, columns, params))
+    taken = case.rows(indices)
+    assert_allclose(block.rows, taken.rows[:, columns], rtol=1e-14)
+    assert_allclose(block.prediction, taken.rows @ params, atol=1e-11)
+    assert_array_equal(block.target, taken.target)
+
+
+def test_fetched_rows_and_passes_are_answered_together():
+    """Requests for rows cost no read; all others share one, in any order."""
+    case = make_problem("squared")
+    take = Take(case.problem, np.arange(5))
+    evaluate = Evaluate(case.problem, case.zeros, moments="variance")
+    gram = Gram(case.problem, 0.0)
+    source = CountingSource(case.source)
+    answers = answer_all(source, [take, evaluate, take, gram, evaluate])
+    assert source.reads == [2], "two stacked tasks"
+    expected = [case.ask(one) for one in (take, evaluate, take, gram, evaluate)]
+    assert_same(answers, expected, rtol=1e-12, atol=1e-14)
+    assert answer_all(source, [take])[0].rows.shape == (5, N_FEATURES + 1)
+    assert source.n_reads == 1, "rows by number are not a pass"
+    assert answer_all(source, []) == []
+    assert source.n_reads == 1

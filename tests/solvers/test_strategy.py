@@ -1,0 +1,164 @@
+"""The table of ways, row by row, and the way that users see."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import make_case
+from problems import classification, regression
+
+from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.objective import (
+    KKTViolation,
+    LogisticLoss,
+    MultinomialLoss,
+    SeparablePenalty,
+    SquaredLoss,
+)
+from skcara.solvers import Way
+from skcara.solvers._strategy import choose_way
+
+LOSSES = {
+    "squared": SquaredLoss(),
+    "logistic": LogisticLoss(),
+    "multinomial": MultinomialLoss(4),
+}
+
+
+def problem_of(loss, n_rows, n_features, *, l1=0.0, entries=None):
+    """Problem of any shape: only facts are looked at, so there need be no data."""
+    case = make_case(
+        np.zeros((1, n_features)),
+        np.zeros(1),
+        LOSSES[loss],
+        SeparablePenalty(
+            *(np.full((n_features + 1, 1), strength) for strength in (l1, 0.0)),
+            np.zeros((n_features + 1, 1), dtype=bool),
+        ),
+        KKTViolation(),
+    )
+    is_sparse = entries is not None
+    facts = replace(
+        case.problem.facts,
+        n_rows=n_rows,
+        n_entries=n_rows * (entries if is_sparse else n_features),
+        is_sparse=is_sparse,
+    )
+    return replace(case.problem, facts=facts)
+
+
+# loss, rows, columns, recombination, what else, way
+TABLE = [
+    # L1 and many columns, few rows for each: working sets, whatever the loss.
+    ("squared", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("logistic", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("logistic", 1000, 400, "tree", {"l1": 0.1}, Way.WORKING_SETS),
+    ("logistic", 1000, 400, None, {"l1": 0.1}, Way.WORKING_SETS),
+    ("multinomial", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    # Up to 200 columns, or without L1, nothing is zero: no working sets.
+    ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 400, "auto", {}, Way.STATISTICS),
+    # Many rows for each column: only huge numbers of columns are worth a copy.
+    ("squared", 40_000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 40_000, 1001, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    # Squared loss: statistics, or a sample of them where the Gram matrix is dear.
+    ("squared", 1000, 10, "auto", {}, Way.STATISTICS),
+    ("squared", 1000, 10, None, {}, Way.STATISTICS),
+    ("squared", 10**6, 80, "auto", {}, Way.STATISTICS),
+    ("squared", 10**6, 81, "auto", {}, Way.SAMPLE_METRIC),
+    ("squared", 10**6, 81, None, {}, Way.SAMPLE_METRIC),
+    ("squared", 40_999, 81, "auto", {}, Way.STATISTICS),
+    ("squared", 41_000, 81, "auto", {}, Way.SAMPLE_METRIC),
+    ("squared", 10**6, 1500, "auto", {"entries": 32}, Way.STATISTICS),
+    ("squared", 10**6, 1500, "auto", {"entries": 33}, Way.SAMPLE_METRIC),
+    ("squared", 10**6, 1501, "auto", {"entries": 32}, Way.SAMPLE_METRIC),
+    # A named method recombines for the squared loss too.
+    ("squared", 1000, 10, "tree", {}, Way.ALL_ROWS),
+    ("squared", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),
+    # Few entries are all copied, the intercept included.
+    ("logistic", 1000, 10, "auto", {}, Way.ALL_ROWS),
+    ("logistic", 1000, 10, None, {}, Way.ALL_ROWS),
+    ("logistic", 2**16, 15, "auto", {}, Way.ALL_ROWS),
+    ("logistic", 2**16 + 1, 15, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("multinomial", 2**16, 15, "auto", {}, Way.ALL_ROWS),
+    # More entries, but not enough rows for a sample, or no wish for one.
+    ("logistic", 40_000, 99, "auto", {}, Way.NEWTON),
+    ("logistic", 10**6, 20, None, {}, Way.NEWTON),
+    ("multinomial", 2**16 + 1, 40, "auto", {}, Way.NEWTON),
+    # Tall data: a calibrated sample, or groups by the method that is named.
+    ("logistic", 50_000, 99, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 10**6, 20, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 10**6, 20, "calibration", {}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),
+    ("logistic", 10**6, 20, "combined", {}, Way.RECOMBINED_GROUPS),
+    ("multinomial", 10**6, 20, "auto", {}, Way.CALIBRATED_SAMPLE),
+    # L1 on tall data does not make working sets.
+    ("logistic", 10**6, 300, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
+]
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_rows", "n_features", "method", "more", "way"), TABLE
+)
+def test_every_row_of_the_table(loss, n_rows, n_features, method, more, way):
+    problem = problem_of(loss, n_rows, n_features, **more)
+    assert choose_way(problem, method) is way
+
+
+def test_restricted_problems_do_not_restrict_again():
+    problem = problem_of("logistic", 1000, 400, l1=0.1)
+    assert choose_way(problem, "auto", has_all_columns=False) is Way.ALL_ROWS
+
+
+def test_every_way_is_in_the_table():
+    assert {row[-1] for row in TABLE} | {Way.DESCENT} == set(Way)
+
+
+def test_matrices_that_do_not_fit_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"30001 x 30001 numbers.*too wide"):
+        choose_way(problem_of("logistic", 100, 30_000), "auto")
+    # Working sets need no such matrix.
+    wide = problem_of("logistic", 100, 30_000, l1=0.1)
+    assert choose_way(wide, "auto") is Way.WORKING_SETS
+
+
+@pytest.mark.parametrize(
+    ("model", "way"),
+    [
+        (CaLeastSquares(), Way.STATISTICS),
+        (CaLasso(0.1), Way.STATISTICS),
+        (CaLasso(0.1, solver="canewton"), Way.STATISTICS),
+        (CaLasso(0.1, solver="cagd"), Way.DESCENT),
+        (CaLasso(0.1, solver="cabcd"), Way.DESCENT),
+    ],
+    ids=str,
+)
+def test_regressors_tell_their_way(model, way):
+    X, y = regression()
+    assert model.fit(X, y).strategy_ == way.value
+    targets = np.column_stack([y, -y])
+    assert model.fit(X, targets).strategy_ == [way.value] * 2
+
+
+def test_classifiers_tell_their_way():
+    X, y = classification()
+    assert CaLogisticRegression().fit(X, y).strategy_ == Way.ALL_ROWS.value
+    assert CaLogisticRegression(solver="cagd").fit(X, y).strategy_ == Way.DESCENT.value
+    X, y = classification(n_rows=140_000)
+    model = CaLogisticRegression().fit(X, y)
+    assert model.strategy_ == Way.CALIBRATED_SAMPLE.value
+    assert model.n_calibrations_ >= 1
+    assert model.n_recombinations_ == 0
+    model = CaLogisticRegression(recombination="tree").fit(X, y)
+    assert model.strategy_ == Way.RECOMBINED_GROUPS.value
+    assert model.n_recombinations_ >= 1
+    assert model.n_calibrations_ == 0
+
+
+def test_measures_that_fail_end_in_newton_steps_and_say_so():
+    rng = np.random.default_rng(0)
+    X, y = classification(n_rows=140_000)
+    model = CaLogisticRegression(tol=0.0, max_iter=60)
+    with pytest.warns(match="did not converge"):
+        model.fit(X + 1e-9 * rng.standard_normal(X.shape), y)
+    assert model.strategy_ == Way.NEWTON.value
