@@ -84,6 +84,29 @@ class FoldSets:
             np.vstack([batch.test[:, labels] for batch, labels in own]),
         )
 
+    def test_rows(self, fold: int, n_rows: int) -> np.ndarray:
+        """Numbers of the test rows of a fold, ascending, repeated as in the set."""
+        for batch in self._batches:
+            if fold < len(batch.test):
+                break
+            fold -= len(batch.test)
+        counts = batch.test[fold]
+        parts = []
+        for start in range(0, n_rows, _PART_ROWS):
+            own = counts[batch.labels[start : start + _PART_ROWS]]
+            rows = np.flatnonzero(own)
+            parts.append(np.repeat(start + rows, own[rows]))
+        return np.concatenate(parts)
+
+    def with_all_rows(self) -> "FoldSets":
+        """The same folds, and one more that trains on all rows and tests on none."""
+        *others, last = self._batches
+        row = np.ones((1, last.n_atoms), dtype=int)
+        more = FoldBatch(
+            last.labels, np.vstack([last.train, row]), np.vstack([last.test, 0 * row])
+        )
+        return FoldSets([*others, more])
+
     def totals(self, weights, n_rows: int):
         """Weight of the training and test set of each fold.
 

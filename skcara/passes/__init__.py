@@ -17,6 +17,7 @@ from skcara.passes._columns import (
 from skcara.passes._evaluate import Evaluate, evaluate_first
 from skcara.passes._fold_hessians import FoldHessians
 from skcara.passes._fold_moments import FoldMoments
+from skcara.passes._fold_scores import HeldOutScores
 from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
@@ -44,6 +45,7 @@ __all__ = [
     "Gram",
     "GramSums",
     "GroupProducts",
+    "HeldOutScores",
     "Hessian",
     "PreconditionedGram",
     "Take",

@@ -135,19 +135,18 @@ class Column:
 
     # ---- where to go -----------------------------------------------------------
 
-    def is_done(self, tol: float, *, with_score: bool) -> bool:
-        """Whether the optimality conditions hold, and the score is as promised."""
-        anchor = self.anchor
-        if anchor is None or anchor.stop_value > tol:
-            return False
-        if not with_score:
-            return True
+    @property
+    def has_score(self) -> bool:
+        """Whether the score is as accurate as promised."""
         if self._test is None:
             return False
-        is_rounding = self.predicted <= _ROUNDING
-        return is_rounding or abs(self.score_error) <= MAX_SCORE_ERROR * abs(
-            self.score_loss
-        )
+        largest = MAX_SCORE_ERROR * abs(self.score_loss)
+        return self.predicted <= _ROUNDING or abs(self.score_error) <= largest
+
+    def is_done(self, tol: float, *, with_score: bool) -> bool:
+        """Whether the optimality conditions hold, and the score is as promised."""
+        is_optimal = self.anchor is not None and self.anchor.stop_value <= tol
+        return is_optimal and (self.has_score or not with_score)
 
     def step(self) -> None:
         """Go to the minimiser of the model, or half of the way that was too long."""

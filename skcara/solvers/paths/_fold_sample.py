@@ -12,7 +12,7 @@ from scipy import sparse
 from skcara.data import FoldSets, row_range, squared
 from skcara.objective import Loss
 
-# Predictions and copied entries of rows that are made at a time: they stay in the cache.
+# Predictions and copied entries of rows that are made at a time stay in the cache.
 _PART_PREDICTIONS = 2**16
 _PART_ENTRIES = 2**17
 # Effective number of rows behind a Hessian entry of a fold below which it is
@@ -87,8 +87,8 @@ class FoldSample:
             losses += np.einsum("pr,pr->p", values, weights)
             slopes *= weights[:, None, :]
             slopes = slopes.reshape(len(coef), -1)
-            gradients += (rows.T @ slopes.T).T if sparse.issparse(rows) else (
-                slopes @ rows
+            gradients += (
+                (rows.T @ slopes.T).T if sparse.issparse(rows) else (slopes @ rows)
             )
         gradients = gradients.reshape(n_points, n_outputs, n_params)
         return losses, np.ascontiguousarray(gradients.transpose(0, 2, 1))
@@ -162,10 +162,10 @@ class FoldSample:
         """Sums of the terms of the diagonals, and of their squares, by fold."""
         part = slice(None, None, stride)
         first, second = (np.zeros((self.n_folds, *params.shape)) for _ in range(2))
-        rows, target, weights = self.rows[part], self.target[part], self.weights[:, part]
+        rows, target = self.rows[part], self.target[part]
         curvature, squares = self.loss.curvature(target, rows @ params), squared(rows)
         fourth = squared(squares)
-        for fold, own in enumerate(weights):
+        for fold, own in enumerate(self.weights[:, part]):
             weighted = curvature * own[:, None]
             first[fold] = squares.T @ weighted
             second[fold] = fourth.T @ np.square(weighted)

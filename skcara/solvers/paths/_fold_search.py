@@ -26,6 +26,7 @@ import numpy as np
 from skcara.data import Coordinates, Facts, FoldSets
 from skcara.objective import KKTViolation, Loss, Problem, SeparablePenalty
 from skcara.passes import Draw, DrawInfluential, EvaluateFolds, FoldHessians, Take
+from skcara.solvers._driver import answer_all
 from skcara.solvers._sample_size import (
     can_grow,
     grown,
@@ -107,9 +108,7 @@ class FoldProblems:
     def all_rows(self) -> Problem:
         """A problem on all rows, of the first penalty."""
         penalty = self.penalties[0][0]
-        return Problem(
-            self.facts, self.loss, penalty, KKTViolation(), self.coordinates
-        )
+        return Problem(self.facts, self.loss, penalty, KKTViolation(), self.coordinates)
 
 
 @dataclass(frozen=True)
@@ -118,41 +117,76 @@ class SearchRound:
 
     Attributes
     ----------
-    n_reads : int
-    n_done, n_columns : int
-        Columns that are done, and all of them.
-    optimality : float
-        Largest violation of the optimality conditions of any column.
+    columns : list of Column
+        Ordered by fold, then by penalty.
+    n_reads, n_done : int
+        Reads, and columns that are done.
     """
 
+    columns: list[Column]
     n_reads: int
     n_done: int
-    n_columns: int
-    optimality: float
+
+    @property
+    def optimality(self) -> float:
+        """Largest violation of the optimality conditions of any column."""
+        return max(column.anchor.optimality for column in self.columns)
 
 
 def search_folds(
     problems: FoldProblems, *, tol: float, max_iter: int, rng
-) -> Generator[Any, Any, list[Column]]:
-    """Solve all columns; yields requests and rounds, returns the columns.
+) -> Generator[Any, Any, None]:
+    """Solve all columns; yields requests, and a round after each read for all.
 
-    Columns are ordered by fold, then by penalty.
+    Parameters
+    ----------
+    problems : FoldProblems
+    tol : float
+        Largest violation of the optimality conditions of a column that is done.
+    max_iter : int
+        Rounds after the starting points.
+    rng : numpy.random.RandomState
     """
     search = _FoldSearch(problems, tol, rng)
     yield from search.start()
-    for n_reads in range(1, max_iter + 2):
-        yield from search.read(n_reads)
-        active = search.active
-        yield SearchRound(
-            search.n_reads,
-            len(search.columns) - len(active),
-            len(search.columns),
-            max(one.anchor.optimality for one in search.columns),
-        )
-        if not active or n_reads == max_iter + 1:
-            break
+    for n_round in range(max_iter + 1):
+        yield from search.read(n_round)
+        n_done = len(search.columns) - len(search.active)
+        yield SearchRound(search.columns, search.n_reads, n_done)
+        if not search.active or n_round == max_iter:
+            return
         yield from search.advance()
-    return search.columns
+
+
+def answer_search(search, source, on_round):
+    """Answer the requests of a search until it ends or somebody asks to stop.
+
+    Parameters
+    ----------
+    search : generator
+        Of :func:`search_folds`.
+    source : Source
+    on_round : callable
+        Called with each :class:`SearchRound`; a true return value stops the search.
+
+    Returns
+    -------
+    last : SearchRound
+    is_stopped : bool
+    """
+    item, last = next(search), None
+    while True:
+        if isinstance(item, SearchRound):
+            last, answer = item, None
+            if on_round(item):
+                search.close()
+                return last, True
+        else:
+            [answer] = answer_all(source, [item])
+        try:
+            item = search.send(answer)
+        except StopIteration:
+            return last, False
 
 
 class _FoldSearch:
@@ -283,7 +317,7 @@ class _FoldSearch:
 
     # ---- reads -----------------------------------------------------------------
 
-    def read(self, n_reads):
+    def read(self, n_round):
         """Read for all active columns."""
         problems = self._problems
         with_test = problems.has_test and self._expects_scores
@@ -295,7 +329,7 @@ class _FoldSearch:
             np.array([column.fold for column in self.active]),
             with_test,
             problems.test_factors,
-            self._is_single and n_reads <= _MAX_SINGLE_READS,
+            self._is_single and n_round < _MAX_SINGLE_READS,
         )
         self.n_reads += 1
         self._make_models()
