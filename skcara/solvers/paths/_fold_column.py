@@ -15,6 +15,7 @@ done when that is small, and the reported score is corrected by it.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -28,6 +29,14 @@ MAX_SCORE_ERROR = 1e-6
 _CONTRACTION = 0.25
 # Below this share of the objective a predicted decrease is rounding.
 _ROUNDING = 1e-15
+
+
+class Quality(Enum):
+    """Where a Hessian comes from, from cheap to expensive."""
+
+    SAMPLE = "sampled rows"
+    SHARED_POINT = "all rows, at a point between those of the folds"
+    OWN_POINT = "all rows, at the point of the fold"
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ class Column:
     anchor : Evaluation or None
         The best point so far; its loss is not known and counts as zero.
     model : QuadraticModel or None
-    is_exact : bool
-        Whether the model has the Hessian of all training rows.
+    quality : Quality
+        Where the Hessian of the model comes from.
     score_loss, score_error : float
         Corrected mean loss on the test rows, and the correction.
     predicted : float
@@ -73,7 +82,7 @@ class Column:
         self.params = np.zeros((problem.n_params, problem.n_outputs))
         self.anchor: Evaluation | None = None
         self.model: QuadraticModel | None = None
-        self.is_exact = False
+        self.quality = Quality.SAMPLE
         self.score_loss, self.score_error = np.nan, np.inf
         self.predicted, self._candidate = np.inf, self.params
         self.is_poor = self.is_rejected = False
@@ -90,10 +99,9 @@ class Column:
         predicted, candidate = self._propose(evaluation)
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
-            self.is_poor = not (is_shorter or self.is_exact)
+            self.is_poor = not is_shorter
             self.is_rejected = not (is_shorter or self._is_better(evaluation))
             if self.is_rejected:
-                self.is_poor = not self.is_exact
                 return
             step = evaluation.params - anchor.params
             change = evaluation.smooth_gradient - anchor.smooth_gradient
@@ -125,10 +133,12 @@ class Column:
         self.score_error = float(np.sum(self._test.gradient * step))
         self.score_loss = self._test.loss + self.score_error
 
-    def use_model(self, model: QuadraticModel, *, is_exact: bool = False) -> None:
+    def use_model(self, model: QuadraticModel, quality: Quality) -> None:
         """Replace the model."""
-        self.model, self.is_exact = model, is_exact
-        self.is_poor = self.is_rejected = False
+        is_newton = self.quality is quality is Quality.OWN_POINT
+        self.model, self.quality, self.is_poor = model, quality, False
+        # A Newton step that was too long is halved, not tried again.
+        self.is_rejected = self.is_rejected and is_newton
         if self.anchor is not None:
             self.predicted, self._candidate = self._propose(self.anchor)
             self._correct_score()

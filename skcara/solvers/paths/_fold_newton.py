@@ -23,6 +23,9 @@ _MAX_STEPS, _MAX_HALVINGS, _MAX_SWEEPS = 50, 30, 10
 # The predicted decrease falls by the square of the distance. Where it does not fall
 # this fast, new Hessians cost less than more steps.
 _SLOW = 0.05
+# Folds share their Hessians so many times; then their points are too far from each
+# other, and those that are slow get Hessians of their own.
+_MAX_SHARED = 3
 _EPS = np.finfo(np.float64).eps
 
 
@@ -75,34 +78,39 @@ def minimize_folds(
         Stop when the predicted decrease is this share of the first one.
     """
     objective = _Objective(sample, penalties, points.folds, tilt)
-    is_fresh = points.models is None
-    models = objective.models(points.params) if is_fresh else list(points.models)
-    params = points.params.copy()
-    values, gradients = objective.evaluate(params, np.arange(len(params)))
-    active, first = np.arange(len(params)), np.zeros(len(params))
-    previous = np.full(len(params), np.inf)
+    params, active = points.params.copy(), np.arange(len(points.params))
+    n_shared, models = _MAX_SHARED, points.models
+    if models is None:
+        n_shared, models = n_shared - 1, objective.models(params)
+    models, is_fresh = list(models), points.models is None
+    values, gradients = objective.evaluate(params, active)
+    first, previous = np.zeros(len(params)), np.full(len(params), np.inf)
     for step in range(_MAX_STEPS):
         moves, predicted = _propose(models, params, gradients, active)
         if step == 0:
             first[:] = predicted
-        # The last step is so short that it needs no check.
-        is_last = ~(predicted[active] > accuracy * first[active])
-        if step:
+            active = active[predicted > 0]
+        else:
+            # The last step is so short that it needs no check.
+            is_last = ~(predicted[active] > accuracy * first[active])
             params[active[is_last]] += moves[active[is_last]]
             active = active[~is_last]
-        else:
-            active = active[predicted[active] > 0]
         if not active.size:
             break
-        if not is_fresh and (predicted[active] > _SLOW * previous[active]).any():
-            models, is_fresh = objective.models(params), True
-            previous[:] = np.inf
+        slow = active[predicted[active] > _SLOW * previous[active]]
+        if slow.size and not is_fresh:
+            n_shared -= 1
+            if n_shared >= 0:
+                models = objective.models(params)
+            else:
+                for point in slow:
+                    models[point] = objective.own_model(params[point], point)
+            is_fresh, previous = True, np.full(len(params), np.inf)
             continue
-        tried = active
         active = _search_lines(
             objective, active, params, values, gradients, moves, predicted
         )
-        previous, is_fresh = predicted, is_fresh and len(active) < len(tried)
+        previous, is_fresh = predicted, False
     return replace(points, params=params, models=models)
 
 
@@ -165,6 +173,11 @@ class _Objective:
             penalised_model(hessians[fold], penalty, params.shape[2])
             for fold, penalty in zip(self._folds, self._penalties, strict=True)
         ]
+
+    def own_model(self, params, point):
+        """Quadratic model of one fold at its own point."""
+        hessian = self._sample.hessian(params, self._folds[point])
+        return penalised_model(hessian, self._penalties[point], params.shape[1])
 
 
 def penalised_model(hessian, penalty, n_outputs) -> QuadraticModel:

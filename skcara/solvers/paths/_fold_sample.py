@@ -121,6 +121,10 @@ class FoldSample:
                 hessians[fold] += factors[fold, atom] * matrix
         return hessians
 
+    def hessian(self, params, fold: int):
+        """Hessian of the mean loss of one fold, (n_coords, n_coords)."""
+        return self._hessian(params, self.weights[fold])
+
     def _hessian(self, params, weights, own=slice(None)):
         matrix = np.zeros((params.size, params.size))
         for part in self._parts(_PART_ENTRIES // params.size, own):

@@ -33,7 +33,7 @@ from skcara.solvers._sample_size import (
     max_sampled_rows,
     measure_rows,
 )
-from skcara.solvers.paths._fold_column import Column, TestSet
+from skcara.solvers.paths._fold_column import Column, Quality, TestSet
 from skcara.solvers.paths._fold_newton import (
     FoldPoints,
     Tilt,
@@ -48,7 +48,7 @@ _SMALL_ENTRIES = 2**20
 _COARSE_ROWS_PER_COORD, _MAX_STRIDE = 200, 16
 # How well problems are solved, relative to the distance from their optimum: on a part
 # of the sample, on the sample, and on all rows.
-_COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-8
+_COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-12
 # Predicted decrease of a mean loss from which on a quadratic model is as good as the
 # loss on a sample.
 _NEAR = 1e-5
@@ -57,7 +57,7 @@ _EXPECTED_CONTRACTION = 0.05
 # Single precision is for tolerances far above its noise, for well-conditioned problems
 # whose conditioning is cheap to check, and for the first reads: a search that needs
 # more has difficulties enough.
-_MIN_SINGLE_TOL, _MIN_SINGLE_EIGENVALUE = 1e-6, 1e-5
+_MIN_SINGLE_TOL, _MIN_SINGLE_EIGENVALUE = 1e-6, 1e-4
 _MAX_SINGLE_COORDS, _MAX_SINGLE_READS = 400, 5
 # Share of the memory of X that all models may take before they are made anew in each
 # round, and the Hessians of one read.
@@ -262,7 +262,7 @@ class _FoldSearch:
         The first gradients correct what a part of the sample leaves open, as they
         correct the sample itself.
         """
-        sample, accuracy = self._sample, _FULL_ACCURACY
+        sample, accuracy = self._sample, self._accuracy
         if not self._has_all_rows:
             stride = sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
             stride = min(max(stride, 1), _MAX_STRIDE)
@@ -366,23 +366,13 @@ class _FoldSearch:
     def advance(self):
         """Choose the next point of all active columns."""
         self._make_models()
-        if any(column.is_poor for column in self.active):
-            if not self._has_all_rows and can_grow(self._size, self._max_size):
-                self._size = min(grown(self._size), self._max_size)
-                yield from self._draw()
-                self._make_models(anew=True)
-            else:
-                yield from self._read_hessians()
+        yield from self._improve_models()
         for number in {column.number for column in self.active}:
             self._step(self._columns_of(number))
 
     def _step(self, columns):
-        far = [
-            column
-            for column in columns
-            if column.predicted > _NEAR
-            and not (column.is_rejected or column.is_exact or self._has_all_rows)
-        ]
+        """Minimise on the sample where that is better than a step with the model."""
+        far = [column for column in columns if self._is_far(column)]
         for column in columns:
             if column not in far:
                 column.step()
@@ -392,8 +382,19 @@ class _FoldSearch:
         points = self._points(far, anchors, [column.model for column in far])
         _, gradients = self._sample.evaluate(points.params, points.folds)
         slopes = np.array([column.anchor.gradient for column in far]) - gradients
-        tilt = Tilt(points.params, slopes, self._damping(self._full.n_rows))
-        self._take_over(far, self._sample, points, tilt, _ACCURACY)
+        n_rows = np.inf if self._has_all_rows else self._full.n_rows
+        tilt = Tilt(points.params, slopes, self._damping(n_rows))
+        self._take_over(far, self._sample, points, tilt, self._accuracy)
+
+    def _is_far(self, column):
+        if self._has_all_rows:
+            return True
+        is_sampled = column.quality is Quality.SAMPLE and not column.is_rejected
+        return is_sampled and column.predicted > _NEAR
+
+    @property
+    def _accuracy(self):
+        return _FULL_ACCURACY if self._has_all_rows else _ACCURACY
 
     # ---- models ----------------------------------------------------------------
 
@@ -423,46 +424,77 @@ class _FoldSearch:
             for column in columns:
                 self._use_hessian(column, hessians[column.fold])
 
-    def _use_hessian(self, column, hessian, *, is_exact=False):
+    def _use_hessian(self, column, hessian, quality=Quality.SAMPLE):
         penalty = column.problem.penalty
         model = penalised_model(hessian, penalty, self._full.n_outputs)
-        column.use_model(model, is_exact=is_exact)
+        column.use_model(model, quality)
 
-    def _read_hessians(self):
-        """Hessians of all rows for the columns whose models are poor."""
-        problems = self._problems
-        numbers = sorted({column.number for column in self.active if column.is_poor})
-        most = self._affordable_bytes // (self._model_bytes * problems.sets.n_folds)
-        numbers = numbers[: max(int(most), 1)]
+    def _improve_models(self):
+        """Better Hessians for columns that make no progress: more rows, then all.
+
+        First at one point for all folds of a penalty, then each at its own.
+        """
+        poor = [column for column in self.active if column.is_poor]
+        if self._has_all_rows:
+            for column in self.active:
+                hessian = self._sample.hessian(column.anchor.params, column.fold)
+                self._use_hessian(column, hessian, Quality.OWN_POINT)
+            return
+        sampled = [one for one in poor if one.quality is Quality.SAMPLE]
+        if sampled and can_grow(self._size, self._max_size):
+            self._size = min(grown(self._size), self._max_size)
+            yield from self._draw()
+            self._make_models(anew=True)
+            return
+        numbers = sorted({column.number for column in sampled})
         groups = [self._columns_of(number) for number in numbers]
-        params = [
-            np.mean([column.anchor.params for column in columns], axis=0)
-            for columns in groups
+        shared = [(group, Quality.SHARED_POINT) for group in groups]
+        own = [
+            ([column], Quality.OWN_POINT)
+            for column in poor
+            if column.quality is not Quality.SAMPLE
         ]
-        hessians = yield FoldHessians(
-            problems.coordinates, problems.loss, problems.sets, np.array(params)
+        yield from self._read_hessians(shared + own)
+
+    def _read_hessians(self, groups):
+        """Hessians of all rows for groups of columns, as many as fit into memory."""
+        problems, budget = self._problems, self._affordable_bytes
+        chosen = []
+        for group, quality in groups:
+            budget -= self._model_bytes * len(group)
+            if not chosen or budget > 0:
+                chosen.append((group, quality))
+        if not chosen:
+            return
+        params = [
+            np.mean([column.anchor.params for column in group], axis=0)
+            for group, _ in chosen
+        ]
+        folds = [np.array([column.fold for column in group]) for group, _ in chosen]
+        answers = yield FoldHessians(
+            problems.coordinates, problems.loss, problems.sets, np.array(params), folds
         )
         self.n_reads += 1
-        for columns, own in zip(groups, hessians, strict=True):
-            for column in columns:
+        for (group, quality), hessians in zip(chosen, answers, strict=True):
+            for column, hessian in zip(group, hessians, strict=True):
                 weight = problems.train_weights[column.fold]
-                self._use_hessian(column, own[column.fold] / weight, is_exact=True)
+                self._use_hessian(column, hessian / weight, quality)
 
     def _may_be_single(self):
-        """Whether gradients in single precision are accurate enough."""
+        """Whether gradients in single precision are accurate enough.
+
+        Their noise is multiplied by the inverse Hessian; directions without curvature
+        belong to constants added to all classes, where nothing depends on it.
+        """
         full = self._full
-        if full.facts.is_sparse or full.n_coords > _MAX_SINGLE_COORDS:
+        if self._has_all_rows or full.facts.is_sparse:
             return False
-        if self._tol < _MIN_SINGLE_TOL:
+        if self._tol < _MIN_SINGLE_TOL or full.n_coords > _MAX_SINGLE_COORDS:
             return False
+        n_flat = full.n_params if full.n_outputs > 1 else 0
         for chain in self._problems.chains:
             weakest = self._columns_of(chain[-1])[0]
-            matrix = self._sample.hessians(weakest.params)[weakest.fold]
-            roots = np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
-            eigenvalues = np.linalg.eigvalsh(matrix / np.outer(roots, roots))
-            # The loss of several classes does not see a constant added to all.
-            if eigenvalues[full.n_params * (full.n_outputs > 1)] < (
-                _MIN_SINGLE_EIGENVALUE
-            ):
+            hessian = self._sample.hessian(weakest.params, weakest.fold)
+            if np.linalg.eigvalsh(hessian)[n_flat] < _MIN_SINGLE_EIGENVALUE:
                 return False
         return True
