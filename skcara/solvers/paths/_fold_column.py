@@ -72,8 +72,10 @@ class Column:
         Corrected mean loss on the test rows, and the correction.
     predicted : float
         Decrease of the objective that the model expects of the next step.
-    is_poor : bool
-        Whether the model has disappointed.
+    n_poor : int
+        How many times in a row the model has disappointed.
+    is_rejected : bool
+        Whether the last point was worse than the anchor.
     n_reads : int
     """
 
@@ -85,7 +87,7 @@ class Column:
         self.quality = Quality.SAMPLE
         self.score_loss, self.score_error = np.nan, np.inf
         self.predicted, self._candidate = np.inf, self.params
-        self.is_poor = self.is_rejected = False
+        self.n_poor, self.is_rejected = 0, False
         self.n_reads = 0
         self._test: TestSet | None = None
 
@@ -99,7 +101,7 @@ class Column:
         predicted, candidate = self._propose(evaluation)
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
-            self.is_poor = not is_shorter
+            self.n_poor = 0 if is_shorter else self.n_poor + 1
             self.is_rejected = not (is_shorter or self._is_better(evaluation))
             if self.is_rejected:
                 return
@@ -136,7 +138,7 @@ class Column:
     def use_model(self, model: QuadraticModel, quality: Quality) -> None:
         """Replace the model."""
         is_newton = self.quality is quality is Quality.OWN_POINT
-        self.model, self.quality, self.is_poor = model, quality, False
+        self.model, self.quality, self.n_poor = model, quality, 0
         # A Newton step that was too long is halved, not tried again.
         self.is_rejected = self.is_rejected and is_newton
         if self.anchor is not None:

@@ -7,8 +7,9 @@ The objectives are
 
 with a *tilt* :math:`s_f` that makes the gradient at the anchor :math:`a_f` that of all
 the rows. Training sets overlap, so their solutions are close to each other: the
-Hessians of all folds are taken at the mean of the points, and each fold goes on with
-its own until the steps stop shrinking fast.
+Hessians of all folds are taken at the mean of the points. Each fold improves its own
+by secant updates; new ones are computed where that costs less than the steps that they
+are expected to save.
 """
 
 from dataclasses import dataclass, replace
@@ -16,13 +17,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skcara.objective import SeparablePenalty
-from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel
+from skcara.solvers._quadratic import (
+    SUFFICIENT_DECREASE,
+    QuadraticModel,
+    steps_left,
+)
 from skcara.solvers.paths._fold_sample import FoldSample
 
 _MAX_STEPS, _MAX_HALVINGS, _MAX_SWEEPS = 50, 30, 10
-# The predicted decrease falls by the square of the distance. Where it does not fall
-# this fast, new Hessians cost less than more steps.
-_SLOW = 0.05
+# A Hessian costs as much as one gradient for each so many coordinates, at least two.
+_COORDS_PER_GRADIENT = 16
 # Folds share their Hessians so many times; then their points are too far from each
 # other, and those that are slow get Hessians of their own.
 _MAX_SHARED = 3
@@ -79,10 +83,10 @@ def minimize_folds(
     """
     objective = _Objective(sample, penalties, points.folds, tilt)
     params, active = points.params.copy(), np.arange(len(points.params))
-    n_shared, models = _MAX_SHARED, points.models
-    if models is None:
+    n_shared, models, is_fresh = _MAX_SHARED, points.models, points.models is None
+    if is_fresh:
         n_shared, models = n_shared - 1, objective.models(params)
-    models, is_fresh = list(models), points.models is None
+    models = list(models)
     values, gradients = objective.evaluate(params, active)
     first, previous = np.zeros(len(params)), np.full(len(params), np.inf)
     for step in range(_MAX_STEPS):
@@ -97,21 +101,39 @@ def minimize_folds(
             active = active[~is_last]
         if not active.size:
             break
-        slow = active[predicted[active] > _SLOW * previous[active]]
-        if slow.size and not is_fresh:
-            n_shared -= 1
-            if n_shared >= 0:
-                models = objective.models(params)
-            else:
-                for point in slow:
+        if not is_fresh:
+            n_left = _steps_left(predicted, previous, accuracy * first, active)
+            is_slow = n_left > objective.hessian_cost
+            if n_shared and n_left.sum() > objective.hessian_cost:
+                n_shared, models = n_shared - 1, objective.models(params)
+                is_fresh = True
+            elif not n_shared and is_slow.any():
+                for point in active[is_slow]:
                     models[point] = objective.own_model(params[point], point)
-            is_fresh, previous = True, np.full(len(params), np.inf)
-            continue
+                is_fresh = True
+            if is_fresh:
+                previous[:] = np.inf
+                continue
+        before = params.copy(), gradients.copy()
         active = _search_lines(
             objective, active, params, values, gradients, moves, predicted
         )
+        for point in active:
+            models[point] = models[point].secant(
+                *(
+                    (new - old)[point].ravel()
+                    for new, old in zip((params, gradients), before, strict=True)
+                )
+            )
         previous, is_fresh = predicted, False
     return replace(points, params=params, models=models)
+
+
+def _steps_left(predicted, previous, goal, active):
+    """Steps that each active point still needs, extrapolated from the last two."""
+    return np.array(
+        [steps_left(predicted[point], previous[point], goal[point]) for point in active]
+    )
 
 
 def _propose(models, params, gradients, active):
@@ -156,6 +178,8 @@ class _Objective:
             for one in penalties
         ]
         self._linear = tilt.slopes - tilt.damping * tilt.anchors
+        #: Price of a Hessian in gradients of one fold.
+        self.hessian_cost = 2 + tilt.slopes[0].size / _COORDS_PER_GRADIENT
 
     def evaluate(self, params, points):
         """Values and smooth gradients of some of the folds."""

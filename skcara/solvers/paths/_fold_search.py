@@ -52,6 +52,8 @@ _COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-12
 # Predicted decrease of a mean loss from which on a quadratic model is as good as the
 # loss on a sample.
 _NEAR = 1e-5
+# Disappointing steps after which a Hessian of all rows is worth its price.
+_PATIENCE = 2
 # By which a violation is expected to fall from one read to the next.
 _EXPECTED_CONTRACTION = 0.05
 # Single precision is for tolerances far above its noise, for well-conditioned problems
@@ -201,7 +203,11 @@ class _FoldSearch:
         ]
         self.active = list(self.columns)
         self.n_reads = 0
-        self._has_all_rows = self._full.n_rows * self._full.n_params <= _SMALL_ENTRIES
+        facts, n_params = self._full.facts, self._full.n_params
+        n_entries = facts.n_rows * n_params
+        if facts.is_sparse:
+            n_entries = facts.n_entries + facts.n_rows
+        self._has_all_rows = n_entries <= _SMALL_ENTRIES
         self._max_size = max_sampled_rows(self._full)
         self._size = min(measure_rows(self._full), self._max_size)
         self._sample: FoldSample | None = None
@@ -434,18 +440,21 @@ class _FoldSearch:
 
         First at one point for all folds of a penalty, then each at its own.
         """
-        poor = [column for column in self.active if column.is_poor]
         if self._has_all_rows:
             for column in self.active:
                 hessian = self._sample.hessian(column.anchor.params, column.fold)
                 self._use_hessian(column, hessian, Quality.OWN_POINT)
             return
+        poor = [one for one in self.active if one.n_poor]
         sampled = [one for one in poor if one.quality is Quality.SAMPLE]
         if sampled and can_grow(self._size, self._max_size):
             self._size = min(grown(self._size), self._max_size)
             yield from self._draw()
             self._make_models(anew=True)
             return
+        # Secant updates may do for less what a Hessian of all rows would.
+        poor = [one for one in poor if one.n_poor >= _PATIENCE]
+        sampled = [one for one in poor if one.quality is Quality.SAMPLE]
         numbers = sorted({column.number for column in sampled})
         groups = [self._columns_of(number) for number in numbers]
         shared = [(group, Quality.SHARED_POINT) for group in groups]
