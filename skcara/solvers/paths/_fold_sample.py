@@ -126,8 +126,10 @@ class FoldSample:
         return self._hessian(params, self.weights[fold])
 
     def _hessian(self, params, weights, own=slice(None)):
-        matrix = np.zeros((params.size, params.size))
-        for part in self._parts(_PART_ENTRIES // params.size, own):
+        matrix, row_entries = np.zeros((params.size, params.size)), params.size
+        if sparse.issparse(self.rows) and self.loss.n_outputs == 1:
+            row_entries = max(self.rows.nnz // self.n_rows, 1)
+        for part in self._parts(_PART_ENTRIES // row_entries, own):
             rows = row_range(self.rows, part.start, part.stop)
             matrix += self.loss.hessian(
                 rows, weights[part], self.target[part], rows @ params
