@@ -2,7 +2,8 @@
 
 Three scikit-learn estimators, :class:`CaLeastSquares`, :class:`CaLasso` and
 :class:`CaLogisticRegression`, searches over penalties for the price of a fit,
-:class:`CaLassoCV` and :func:`lasso_path`, and the reduction of measures on its own,
+:class:`CaLassoCV`, :class:`CaLogisticRegressionCV`, :func:`lasso_path` and
+:func:`logistic_path`, and the reduction of measures on its own,
 :func:`recombine` and :func:`merge`. :class:`ConvergenceDisplay`,
 :class:`MeasureDisplay`, :class:`PathDisplay` and :class:`ValidationDisplay` draw fits
 and searches; they need matplotlib.
@@ -14,7 +15,9 @@ from skcara.estimators import (
     CaLassoCV,
     CaLeastSquares,
     CaLogisticRegression,
+    CaLogisticRegressionCV,
     lasso_path,
+    logistic_path,
 )
 from skcara.plotting import (
     ConvergenceDisplay,
@@ -29,6 +32,7 @@ __all__ = [
     "CaLassoCV",
     "CaLeastSquares",
     "CaLogisticRegression",
+    "CaLogisticRegressionCV",
     "ConvergenceDisplay",
     "MeasureDisplay",
     "PathDisplay",
@@ -36,6 +40,7 @@ __all__ = [
     "ValidationDisplay",
     "__version__",
     "lasso_path",
+    "logistic_path",
     "merge",
     "recombine",
 ]

@@ -6,9 +6,11 @@ scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
 import inspect
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from typing import TypeVar
 
 from sklearn.base import _fit_context
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import (
     Interval,
@@ -75,6 +77,29 @@ def partition_of(splitter, X):
     return splitter._iter_test_indices(X)
 
 
+def is_plain_scorer(scorer) -> bool:
+    """Whether a scorer looks at predictions and targets only, not at the rows."""
+    return hasattr(scorer, "_score_func")
+
+
+def scorer_with_labels(scorer, classes):
+    """Tell a scorer of ``make_scorer`` all classes: a fold may not have them all."""
+    if not is_plain_scorer(scorer):
+        return scorer
+    accepted = signature(scorer._score_func).parameters
+    if "labels" not in accepted:
+        return scorer
+    labels = {"labels": classes}
+    if len(classes) == 2 and "pos_label" in accepted:
+        labels["pos_label"] = classes[-1]
+    return make_scorer(
+        scorer._score_func,
+        greater_is_better=scorer._sign == 1,
+        response_method=scorer._response_method,
+        **{**labels, **scorer._kwargs},
+    )
+
+
 def has_callbacks(estimator) -> bool:
     """Whether somebody listens: without callbacks their bookkeeping can be spared."""
     return hasattr(estimator, "_skl_callbacks")
@@ -97,7 +122,9 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "has_callbacks",
+    "is_plain_scorer",
     "partition_of",
     "raise_for_params",
     "routing_enabled",
+    "scorer_with_labels",
 ]

@@ -4,6 +4,7 @@ from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atom
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, SumTask, Task
 from skcara.data._coordinates import Coordinates
+from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
@@ -34,6 +35,7 @@ __all__ = [
     "Coordinates",
     "Facts",
     "FoldBatch",
+    "FoldSets",
     "PriorityRows",
     "Source",
     "SparseGram",

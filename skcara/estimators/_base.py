@@ -76,6 +76,16 @@ class LinearModel(CachedSignatureMixin, CallbackSupportMixin, BaseEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "coef_")
 
+    def _random_state(self):
+        """Return a new generator: without a seed, the same one in every fit."""
+        if self.random_state is None:
+            # Seeding this one takes a tenth of the time of the usual one, a quarter of
+            # a millisecond, which a small fit would notice.
+            return np.random.RandomState(np.random.PCG64(0))
+        if isinstance(self.random_state, np.random.Generator):
+            return np.random.RandomState(self.random_state.integers(2**32))
+        return check_random_state(self.random_state)
+
     def _predict_linear(self, X):
         """Check ``X`` and return its linear predictions, without a copy of it."""
         check_is_fitted(self)
@@ -184,16 +194,6 @@ class BaseCaLinearModel(LinearModel):
             observer=on_round,
         )
         return [to_user(result.evaluation.params) for result in results], results
-
-    def _random_state(self):
-        """Return a new generator: without a seed, the same one in every fit."""
-        if self.random_state is None:
-            # Seeding this one takes a tenth of the time of the usual one, a quarter of
-            # a millisecond, which a small fit would notice.
-            return np.random.RandomState(np.random.PCG64(0))
-        if isinstance(self.random_state, np.random.Generator):
-            return np.random.RandomState(self.random_state.integers(2**32))
-        return check_random_state(self.random_state)
 
     def _run_attributes(self, results: list[SolverResult], total_weight) -> dict:
         """Fitted attributes that describe a run, a list over the problems each."""

@@ -4,16 +4,18 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from scipy.special import expit, log_expit
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import ArraySource, Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
+from skcara.estimators._classifier import (
+    LinearClassifierMixin,
+    linear_attributes,
+)
 from skcara.estimators._docstrings import fill_docstring
-from skcara.estimators._inputs import MANY_READS, opened, or_lazily
+from skcara.estimators._inputs import MANY_READS, opened
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
     check_sample_weight,
@@ -23,12 +25,9 @@ from skcara.estimators._validation import (
 from skcara.io._predictions import is_lazy
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
 
-# Rows of scores that are turned into probabilities at a time.
-_PART_ROWS = 4096
-
 
 @fill_docstring
-class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
+class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
     r"""Logistic regression on tall data.
 
     Minimises, for two classes,
@@ -103,8 +102,6 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
     0.99
     """
 
-    classes_: np.ndarray
-    intercept_: np.ndarray
     n_iter_: np.ndarray
     strategy_: str
     n_passes_: float
@@ -218,7 +215,7 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         start = self._starting_point(problem, classes)
 
         def attributes(points):
-            return {"classes_": classes, **self._linear_attributes(*points[0])}
+            return {"classes_": classes, **linear_attributes(*points[0])}
 
         with FitObserver(self, **fit_data, n_problems=1) as observer:
             points, [result] = self._solve(
@@ -258,104 +255,3 @@ class CaLogisticRegression(ClassifierMixin, BaseCaLinearModel):
         ):
             return self.coef_.T.astype(np.float64), self.intercept_.astype(np.float64)
         return np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
-
-    def _linear_attributes(self, coef, intercept):
-        if len(intercept) > 1:
-            # The loss does not see a constant added to all classes.
-            intercept = intercept - intercept.mean()
-        return {
-            "coef_": np.ascontiguousarray(coef.T),
-            "intercept_": intercept,
-        }
-
-    # ---- prediction --------------------------------------------------------------
-
-    @or_lazily
-    def decision_function(self, X) -> np.ndarray:
-        """Linear predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Log-odds of ``classes_[1]`` for two classes, else one score per class.
-        """
-        scores = self._predict_linear(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    @or_lazily
-    def predict(self, X) -> np.ndarray:
-        """Predict class labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        is_binary = scores.ndim == 1
-        codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
-        return self.classes_[codes]
-
-    @or_lazily
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Logarithm of the class probabilities, without underflow.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return _of_both_classes(log_expit, scores)
-        for part in _parts(scores):
-            part -= part.max(axis=1, keepdims=True)
-            part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
-        return scores
-
-    @or_lazily
-    def predict_proba(self, X) -> np.ndarray:
-        """Class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return _of_both_classes(expit, scores)
-        for part in _parts(scores):
-            part -= part.max(axis=1, keepdims=True)
-            np.exp(part, out=part)
-            part /= part.sum(axis=1, keepdims=True)
-        return scores
-
-
-def _of_both_classes(function, scores):
-    """Values at minus the scores and at the scores, which are overwritten."""
-    values = np.empty((len(scores), 2), scores.dtype)
-    function(scores, out=values[:, 1])
-    np.negative(scores, out=scores)
-    function(scores, out=values[:, 0])
-    return values
-
-
-def _parts(scores):
-    """Parts of the rows that stay in the cache from one operation to the next."""
-    for start in range(0, len(scores), _PART_ROWS):
-        yield scores[start : start + _PART_ROWS]

@@ -1,5 +1,7 @@
 """Observer of a search: printed lines and scikit-learn's callbacks."""
 
+import time
+
 from skcara.estimators._progress import FitObserver
 
 # Reads of a search, see :mod:`skcara.solvers.paths`.
@@ -8,6 +10,7 @@ _HEADER = (
     f"{'fold':>9} {'reads':>6} {'seconds':>9} {'best alpha':>13} {'l1_ratio':>9} "
     f"{'mean error':>14}"
 )
+_READ_HEADER = f"{'reads':>6} {'seconds':>9} {'fits done':>17} {'optimality':>11}"
 
 
 class SearchObserver(FitObserver):
@@ -51,3 +54,36 @@ class SearchObserver(FitObserver):
                 f"{alpha:>13.6g} {l1_ratio:>9.4g} {error:>14.8g}"
             )
         return self._tell_callbacks("fold" if n_done else "read", attributes)
+
+
+class ReadObserver(FitObserver):
+    """Passes the reads of a search on to ``verbose`` and to callbacks.
+
+    One leaf of scikit-learn's task tree is a read of the data, during the search or
+    during the final fit.
+    """
+
+    def __init__(self, estimator, X, y, sample_weight):
+        # One round for each read of the search, and those of the final fit.
+        super().__init__(estimator, X, y, sample_weight, n_problems=2)
+        self._n_problems, self._started = 1, time.perf_counter()
+        if estimator.verbose:
+            print(_READ_HEADER)
+
+    def on_read(self, current, attributes) -> bool:
+        """Tell everybody about a read; return whether somebody asks to stop.
+
+        Parameters
+        ----------
+        current : SearchRound
+        attributes : callable
+            Returns the fitted attributes with which the estimator could predict as if
+            the search stopped here.
+        """
+        if self._estimator.verbose:
+            seconds = time.perf_counter() - self._started
+            print(
+                f"{current.n_reads:>6d} {seconds:>9.3f} {current.n_done:>7d} / "
+                f"{len(current.columns):<7d} {current.optimality:>11.3e}"
+            )
+        return self._tell_callbacks("read", attributes)

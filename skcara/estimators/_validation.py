@@ -24,8 +24,8 @@ def check_in_memory(X, needed_by: str):
     if is_lazy(X):
         raise TypeError(
             f"{needed_by} takes rows in memory or in a memory map, got "
-            f"{type(X).__name__}. CaLeastSquares, CaLasso and CaLogisticRegression also "
-            "read sources of skcara.io and collections of Dask."
+            f"{type(X).__name__}. CaLeastSquares, CaLasso and CaLogisticRegression "
+            "also read sources of skcara.io and collections of Dask."
         )
 
 

@@ -16,6 +16,10 @@ from skcara.passes._columns import (
 )
 from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate, evaluate_first
+from skcara.passes._fold_hessians import FoldHessians
+from skcara.passes._fold_moments import FoldMoments
+from skcara.passes._fold_scores import HeldOutScores
+from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
@@ -37,9 +41,14 @@ __all__ = [
     "DrawInfluential",
     "Evaluate",
     "EvaluateCurvature",
+    "EvaluateFolds",
+    "FoldHessians",
+    "FoldMoments",
+    "FoldSums",
     "Gram",
     "GramSums",
     "GroupProducts",
+    "HeldOutScores",
     "Hessian",
     "PreconditionedGram",
     "Take",

@@ -9,6 +9,7 @@ from skcara.solvers._rounds import (
     SolverResult,
     Status,
 )
+from skcara.solvers._standardise import standardised
 from skcara.solvers._strategy import Way
 from skcara.solvers.descent import CONTROLS
 
@@ -26,4 +27,5 @@ __all__ = [
     "answer_all",
     "drive",
     "resolve_solver",
+    "standardised",
 ]

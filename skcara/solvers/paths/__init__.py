@@ -1,6 +1,13 @@
-"""Paths of penalties from second moments."""
+"""Paths of penalties, from second moments or from shared reads."""
 
 from skcara.solvers.paths._atom_sums import AtomSums
+from skcara.solvers.paths._fold_column import MAX_SCORE_ERROR, Column
+from skcara.solvers.paths._fold_search import (
+    FoldProblems,
+    SearchRound,
+    answer_search,
+    search_folds,
+)
 from skcara.solvers.paths._penalty_search import (
     Choice,
     FullPath,
@@ -13,13 +20,19 @@ from skcara.solvers.paths._penalty_search import (
 )
 
 __all__ = [
+    "MAX_SCORE_ERROR",
     "AtomSums",
     "Choice",
+    "Column",
+    "FoldProblems",
     "FullPath",
     "PenaltyGrid",
+    "SearchRound",
     "SearchState",
+    "answer_search",
     "first_task",
     "rows_for_shift",
+    "search_folds",
     "search_penalties",
     "solve_full_path",
 ]

@@ -1,0 +1,146 @@
+"""Scores of held-out rows by any scorer.
+
+A scorer of scikit-learn looks at predictions and targets. Behind an estimator that
+already knows the predictions of the held-out rows it needs no rows, so ``X`` is read
+once for as many penalties as their predictions fit into memory. A callable of another
+kind may look at the rows: it gets them, and an estimator with coefficients.
+"""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skcara._sklearn_compat import is_plain_scorer, scorer_with_labels
+from skcara.data import FoldSets, Source
+from skcara.estimators._classifier import LinearClassifierMixin
+from skcara.passes import HeldOutScores
+
+# Memory of the predictions of held-out rows: this share of that of X, and at least so
+# many bytes.
+_MEMORY_SHARE, _FREE_BYTES = 0.1, 2**25
+
+
+class _KnownPredictions(LinearClassifierMixin, BaseEstimator):
+    """A classifier whose linear predictions are known."""
+
+    def __init__(self, classes, scores):
+        self.classes_ = classes
+        self._scores = scores
+
+    def _predict_linear(self, X):
+        return self._scores.copy()
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+class _Coefficients(LinearClassifierMixin, BaseEstimator):
+    """A classifier with known coefficients."""
+
+    def __init__(self, classes, coef, intercept):
+        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
+
+    def _predict_linear(self, X):
+        return X @ self.coef_.T + self.intercept_
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def score_held_out(source: Source, sets: FoldSets, coordinates, params, scoring):
+    """Scores of all folds and penalties.
+
+    Parameters
+    ----------
+    source : Source
+    sets : FoldSets
+    coordinates : Coordinates
+    params : ndarray of shape (n_folds, n_penalties, n_params, n_outputs)
+    scoring : FoldScoring
+
+    Returns
+    -------
+    scores : ndarray of shape (n_folds, n_penalties)
+    n_reads : int
+    """
+    n_folds, n_penalties, _, n_outputs = params.shape
+    facts = source.facts
+    budget = max(_MEMORY_SHARE * 8 * facts.n_entries, _FREE_BYTES)
+    n_held_out = max(int(sets.totals(None, facts.n_rows)[1].sum()), 1)
+    n_together = max(int(budget / (8 * n_held_out * n_outputs)), 1)
+    scores, n_reads = np.empty((n_folds, n_penalties)), 0
+    for first in range(0, n_penalties, n_together):
+        part = slice(first, min(first + n_together, n_penalties))
+        task = HeldOutScores(coordinates, sets, params[:, part])
+        [known] = source.run([task])
+        n_reads += 1
+        for fold, predictions in enumerate(known):
+            for place in range(part.stop - part.start):
+                scores[fold, first + place] = scoring.score(fold, predictions[:, place])
+    return scores, n_reads
+
+
+def score_on_rows(X, classes, paths, fit_intercept, scoring):
+    """Scores by a callable that may look at the rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array
+    classes : ndarray of shape (n_classes,)
+    paths : ndarray of shape (n_folds, n_penalties, n_outputs, n_features [+ 1])
+    fit_intercept : bool
+    scoring : FoldScoring
+
+    Returns
+    -------
+    scores : ndarray of shape (n_folds, n_penalties)
+    """
+    scores = np.empty(paths.shape[:2])
+    for fold, path in enumerate(paths):
+        rows = X[scoring.held_out(fold)]
+        for place, coef in enumerate(path):
+            intercept = np.zeros(len(coef))
+            if fit_intercept:
+                coef, intercept = coef[:, :-1], coef[:, -1]
+            estimator = _Coefficients(classes, coef, intercept)
+            scores[fold, place] = scoring.score_rows(fold, estimator, rows)
+    return scores
+
+
+class FoldScoring:
+    """A scorer with everything it is given for each fold.
+
+    Parameters
+    ----------
+    scorer : callable
+    classes : ndarray of shape (n_classes,)
+    y : ndarray of shape (n_rows,)
+    sets : FoldSets
+    params : dict
+        Arrays of length n_rows, or other values, handed to the scorer.
+    """
+
+    def __init__(self, scorer, classes, y, sets: FoldSets, params: dict):
+        self.is_plain = is_plain_scorer(scorer)
+        self._scorer = scorer_with_labels(scorer, classes)
+        self._classes, self._y, self._sets, self.params = classes, y, sets, params
+        self._fold, self._rows = None, None
+
+    def held_out(self, fold: int) -> np.ndarray:
+        """Numbers of the test rows of a fold, ascending."""
+        if fold != self._fold:
+            self._fold, self._rows = fold, self._sets.test_rows(fold, len(self._y))
+        return self._rows
+
+    def score(self, fold: int, predictions) -> float:
+        """Score of known predictions, of shape (n_test_rows, n_outputs)."""
+        estimator = _KnownPredictions(self._classes, predictions)
+        return self.score_rows(fold, estimator, self.held_out(fold)[:, None])
+
+    def score_rows(self, fold: int, estimator, X) -> float:
+        """Score of an estimator on the test rows ``X`` of a fold."""
+        rows, n_rows = self.held_out(fold), len(self._y)
+        params = {
+            name: value[rows] if np.shape(value)[:1] == (n_rows,) else value
+            for name, value in self.params.items()
+        }
+        return float(self._scorer(estimator, X, self._y[rows], **params))

@@ -1,0 +1,142 @@
+"""logistic_path: logistic regression for many penalties from a few reads."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from skcara.data import ArraySource, FoldSets, one_blas_thread
+from skcara.estimators._class_weight import ClassWeights
+from skcara.estimators._classifier import linear_attributes
+from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
+from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.solvers.paths import answer_search, search_folds
+
+
+class LogisticPath(NamedTuple):
+    """What :func:`logistic_path` returns.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n_cs,)
+    coefs : ndarray of shape (n_cs, n_classes or 1, n_features [+ 1])
+    optimalities : ndarray of shape (n_cs,)
+    """
+
+    Cs: np.ndarray
+    coefs: np.ndarray
+    optimalities: np.ndarray
+
+
+def logistic_path(
+    X,
+    y,
+    *,
+    Cs=10,
+    l1_ratio=0.0,
+    fit_intercept=True,
+    class_weight=None,
+    sample_weight=None,
+    tol=1e-4,
+    max_iter=100,
+    n_jobs=None,
+    random_state=None,
+) -> LogisticPath:
+    """Coefficients of logistic regression for many penalties.
+
+    The objective is that of :class:`CaLogisticRegression`. Every read of the data
+    serves all penalties.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training data, read as it is in chunks.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    Cs : int or array-like, default=10
+        Inverse strengths of the penalty, or how many of them on a logarithmic grid
+        between 1e-4 and 1e4.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the L1 term.
+    fit_intercept : bool, default=True
+        Whether there is an intercept; it is the last column of `coefs`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied into the sample weights.
+    sample_weight : array-like of shape (n_samples,), optional
+        Non-negative weights of the losses.
+    tol : float, default=1e-4
+        Largest violation of the optimality conditions of the mean objective.
+    max_iter : int, default=100
+        Most rounds, each of which reads the data once for all penalties.
+    n_jobs : int, default=None
+        Threads that read the data, as in joblib. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the choice of the rows in a sample.
+
+    Returns
+    -------
+    Cs : ndarray of shape (n_cs,)
+        Inverse penalties, as given.
+    coefs : ndarray of shape (n_cs, n_classes or 1, n_features [+ 1])
+        Coefficients, exactly zero where an L1 penalty says so.
+    optimalities : ndarray of shape (n_cs,)
+        Largest violations on all rows.
+
+    See Also
+    --------
+    CaLogisticRegressionCV : Chooses one of the penalties by cross-validation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skcara import logistic_path
+    >>> X, y = load_iris(return_X_y=True)
+    >>> Cs, coefs, optimalities = logistic_path(X, y, Cs=[0.01, 1.0])
+    >>> coefs.shape
+    (2, 3, 5)
+    """
+    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    classes, codes = encode_labels(y)
+    weights = check_sample_weight(sample_weight, X.shape[0])
+    if class_weight is not None:
+        weights = ClassWeights(class_weight, classes, codes, weights)
+    grid = LogisticGrid(
+        check_cs(Cs), check_ratios([l1_ratio]), len(classes), fit_intercept
+    )
+    sets = FoldSets.of_all_rows(X.shape[0])
+    source = ArraySource(X, codes, weights, atom=sets.labels, n_jobs=n_jobs)
+    problems = grid.fold_problems(
+        source,
+        sets,
+        sets.totals(weights, X.shape[0]),
+        [np.ones(X.shape[1])],
+        has_test=False,
+    )
+    rng = check_random_state(0 if random_state is None else random_state)
+    search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
+    with one_blas_thread():
+        last, _ = answer_search(search, source, lambda _: False)
+    coefs = []
+    for column in last.columns:
+        point = problems.coordinates.to_user(column.anchor.params)
+        linear = linear_attributes(*point)
+        coefs.append(linear["coef_"])
+        if fit_intercept:
+            coefs[-1] = np.hstack([coefs[-1], linear["intercept_"][:, None]])
+    optimalities = np.array([column.anchor.optimality for column in last.columns])
+    n_failed = np.count_nonzero(optimalities > tol)
+    if n_failed:
+        warnings.warn(
+            f"logistic_path did not converge: after {last.n_reads} reads of the data, "
+            f"{n_failed} of {len(coefs)} fits violate the optimality conditions by "
+            f"more than tol={tol:.3g} (at most {optimalities.max():.3g}). Increase "
+            "max_iter or tol, or choose smaller Cs.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return LogisticPath(grid.Cs, np.array(coefs), optimalities)

@@ -1,0 +1,168 @@
+r"""One fold and one penalty of a search: where it is and what is known of it.
+
+A column knows its best point, the *anchor*, with the exact gradient of the mean
+objective there, a quadratic model of the objective, and the point that is to be read
+next. A new point is accepted without its objective: for a convex loss
+
+.. math:: F(p) - F(a) \le \nabla f(p)^\top (p - a) + l1\,(\|p\|_1 - \|a\|_1) ,
+
+so the gradient at the new point proves that it is better, if it does.
+
+The score of a fold is not at a minimum of anything, so it is as wrong as the solution,
+not as its square. With the Newton step :math:`\delta` that is left and the mean slope
+:math:`V` of the test losses it is wrong by about :math:`V^\top \delta`; the column is
+done when that is small, and the reported score is corrected by it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from skcara.objective import Evaluation, Problem
+from skcara.solvers._quadratic import QuadraticModel
+
+#: Error of a score, relative to the score, that is corrected but not accepted.
+MAX_SCORE_ERROR = 1e-6
+# The predicted decrease must fall at least this much from read to read, or the model
+# is not good enough.
+_CONTRACTION = 0.25
+# Below this share of the objective a predicted decrease is rounding.
+_ROUNDING = 1e-15
+
+
+class Quality(Enum):
+    """Where a Hessian comes from, from cheap to expensive."""
+
+    SAMPLE = "sampled rows"
+    SHARED_POINT = "all rows, at a point between those of the folds"
+    OWN_POINT = "all rows, at the point of the fold"
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Mean loss on the test rows of a fold and its gradient, at a point."""
+
+    __test__ = False  # not for pytest
+
+    loss: float
+    gradient: np.ndarray
+
+
+class Column:
+    """State of one fold and one penalty.
+
+    Parameters
+    ----------
+    fold, number : int
+        Numbers of the fold and of the penalty.
+    problem : Problem
+        In the coordinates of the solver; its total weight is that of the training set.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_params, n_outputs)
+        The point that is read next.
+    anchor : Evaluation or None
+        The best point so far; its loss is not known and counts as zero.
+    model : QuadraticModel or None
+    quality : Quality
+        Where the Hessian of the model comes from.
+    score_loss, score_error : float
+        Corrected mean loss on the test rows, and the correction.
+    predicted : float
+        Decrease of the objective that the model expects of the next step.
+    n_poor : int
+        How many times in a row the model has disappointed.
+    is_rejected : bool
+        Whether the last point was worse than the anchor.
+    n_reads : int
+    """
+
+    def __init__(self, fold: int, number: int, problem: Problem):
+        self.fold, self.number, self.problem = fold, number, problem
+        self.params = np.zeros((problem.n_params, problem.n_outputs))
+        self.anchor: Evaluation | None = None
+        self.model: QuadraticModel | None = None
+        self.quality = Quality.SAMPLE
+        self.score_loss, self.score_error = np.nan, np.inf
+        self.predicted, self._candidate = np.inf, self.params
+        self.n_poor, self.is_rejected = 0, False
+        self.n_reads = 0
+        self._test: TestSet | None = None
+
+    # ---- what a read says ------------------------------------------------------
+
+    def learn(self, gradient, test: TestSet | None) -> None:
+        """Take in the gradient of the mean loss at ``params``."""
+        self.n_reads += 1
+        evaluation = self.problem.certify(self.params, 0.0, gradient)
+        anchor, expected = self.anchor, self.predicted
+        predicted, candidate = self._propose(evaluation)
+        if anchor is not None:
+            is_shorter = predicted <= _CONTRACTION * expected
+            self.n_poor = 0 if is_shorter else self.n_poor + 1
+            self.is_rejected = not (is_shorter or self._is_better(evaluation))
+            if self.is_rejected:
+                return
+            step = evaluation.params - anchor.params
+            change = evaluation.smooth_gradient - anchor.smooth_gradient
+            self.model = self.model.secant(step.ravel(), change.ravel())
+            predicted, candidate = self._propose(evaluation)
+        self.anchor, self._test = evaluation, test
+        self.predicted, self._candidate = predicted, candidate
+        self._correct_score()
+
+    def _propose(self, evaluation):
+        """Decrease that the model predicts, and its minimiser."""
+        flat = evaluation.params.ravel()
+        slope = evaluation.smooth_gradient.ravel()
+        candidate = self.model.minimize(flat, slope)
+        predicted = -0.5 * self.model.decrease(flat, slope, candidate)
+        return predicted, candidate.reshape(evaluation.params.shape)
+
+    def _is_better(self, evaluation):
+        """Whether the objective is proved to be no larger than that of the anchor."""
+        new, old = evaluation.params, self.anchor.params
+        l1 = self.problem.penalty.l1
+        bound = np.sum(evaluation.smooth_gradient * (new - old))
+        return bound + np.sum(l1 * (np.abs(new) - np.abs(old))) <= 0
+
+    def _correct_score(self):
+        if self._test is None:
+            return
+        step = self._candidate - self.anchor.params
+        self.score_error = float(np.sum(self._test.gradient * step))
+        self.score_loss = self._test.loss + self.score_error
+
+    def use_model(self, model: QuadraticModel, quality: Quality) -> None:
+        """Replace the model."""
+        is_newton = self.quality is quality is Quality.OWN_POINT
+        self.model, self.quality, self.n_poor = model, quality, 0
+        # A Newton step that was too long is halved, not tried again.
+        self.is_rejected = self.is_rejected and is_newton
+        if self.anchor is not None:
+            self.predicted, self._candidate = self._propose(self.anchor)
+            self._correct_score()
+
+    # ---- where to go -----------------------------------------------------------
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the score is as accurate as promised."""
+        if self._test is None:
+            return False
+        largest = MAX_SCORE_ERROR * abs(self.score_loss)
+        return self.predicted <= _ROUNDING or abs(self.score_error) <= largest
+
+    def is_done(self, tol: float, *, with_score: bool) -> bool:
+        """Whether the optimality conditions hold, and the score is as promised."""
+        is_optimal = self.anchor is not None and self.anchor.stop_value <= tol
+        return is_optimal and (self.has_score or not with_score)
+
+    def step(self) -> None:
+        """Go to the minimiser of the model, or half of the way that was too long."""
+        if self.is_rejected:
+            self.params = 0.5 * (self.anchor.params + self.params)
+        else:
+            self.params = self._candidate
