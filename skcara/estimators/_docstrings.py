@@ -58,8 +58,9 @@ RUN_PARAMETERS = """\
 n_jobs : int, default=None
     Threads that read the data and work on blocks, as in joblib. The result does not
     depend on it.
-random_state : int, RandomState instance or None, default=None
+random_state : int, RandomState or Generator instance or None, default=None
     Seed of the random choices: which rows enter a measure, and random block rules.
+    None is a fixed seed.
 verbose : int, default=0
     Print one line per outer round."""
 
@@ -72,7 +73,8 @@ solver_ : str
     The solver that ran.
 strategy_ : str
     The way it took, for "canewton" one of "working sets", "statistics", "sample
-    metric", "all rows", "newton", "calibrated sample", "recombined groups".
+    metric", "all rows", "newton", "secant steps", "calibrated sample", "recombined
+    groups"; else "descent".
 n_passes_ : float
     Full reads of the data; a step on a reduced measure counts as its share of rows.
 n_recombinations_ : int

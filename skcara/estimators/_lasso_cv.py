@@ -90,8 +90,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         Coefficients on all rows, exactly zero where the penalty says so.
     intercept_ : float
         Intercept, 0.0 without one.
-    mse_path_ : ndarray of shape (n_alphas, n_folds) or \
-(n_l1_ratios, n_alphas, n_folds)
+    mse_path_ : ndarray of shape ([n_l1_ratios,] n_alphas, n_folds)
         Mean squared errors on the held-out rows, weighted with `sample_weight`. NaN in
         folds that a callback has skipped.
     alphas_ : ndarray of shape (n_alphas,) or (n_l1_ratios, n_alphas)

@@ -108,9 +108,9 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
         The best of them; without `refit`, the mean of the best of each fold.
     scores_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
         Scores on the held-out rows.
-    coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_cs, n_classes or 1, \
-n_features [+ 1])
-        Coefficients, with the intercept behind them if there is one.
+    coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_cs, n_outputs, n_params)
+        Coefficients, with the intercept behind them if there is one: `n_outputs` is the
+        number of classes, one for two of them.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients, exactly zero where an L1 penalty says so.
     intercept_ : ndarray of shape (1,) or (n_classes,)
