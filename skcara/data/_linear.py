@@ -15,6 +15,7 @@ from scipy import sparse
 from skcara.data._blas import one_blas_thread
 from skcara.data._rows import row_range
 
+# Two megabytes of doubles: a chunk and its product stay in the cache.
 _CHUNK_ENTRIES = 2**18
 # Strips of fewer rows would use only a part of each cache line of a column-major array.
 _MIN_CHUNK_ROWS = 64

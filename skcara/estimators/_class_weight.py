@@ -5,6 +5,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from skcara.estimators._validation import check_sample_weight
 
+# Weights are multiplied in parts, so that no second array of all of them is made.
 _CHUNK_ROWS = 2**14
 
 

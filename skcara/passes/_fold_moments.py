@@ -8,6 +8,7 @@ from scipy import sparse
 from skcara.data import Facts, FoldSets, SumTask, squared
 from skcara.objective import ColumnMoments
 
+# Rows of a fold are copied in pieces that stay in the cache.
 _PIECE_ROWS = 2**13
 
 

@@ -32,6 +32,8 @@ import numpy as np
 from scipy.linalg import qr
 
 EPS = np.finfo(np.float64).eps
+# Differences of this size, relative to what was subtracted, are rounding: a few dozen
+# operations in a row.
 ROUND_OFF = 64 * EPS
 
 # Judging the rank on a few atoms per coordinate is enough when it comes out full, and

@@ -15,6 +15,7 @@ See `_cone`.
 from skcara.recombination._cone import reduce_by_cone
 from skcara.recombination._tree import groups_per_dimension, through_groups
 
+# The value of the article; `bench_recombine.py` compares the methods.
 GROUPS_PER_DIMENSION = 50
 
 reduce_by_log = through_groups(

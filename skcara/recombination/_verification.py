@@ -16,6 +16,8 @@ import numpy as np
 from skcara.recombination._coordinates import ROUND_OFF
 from skcara.recombination._moments import Totals
 
+# What callers may rely on. The mass is a plain sum; columns may lose two digits more,
+# because the weights solve a system with the columns.
 MAX_RESIDUAL = 1e-10
 MAX_MASS_ERROR = 1e-12
 

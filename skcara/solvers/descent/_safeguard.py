@@ -12,6 +12,7 @@ import numpy as np
 
 from skcara.passes import Evaluate
 
+# By at least a half each: what is left then is a step of less than one part in 256.
 _MAX_SHORTENINGS = 8
 # Rounding of an objective: differences below this share of it carry no information.
 _OBJECTIVE_ROUNDING = 8 * np.finfo(np.float64).eps

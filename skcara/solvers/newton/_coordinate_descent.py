@@ -26,6 +26,7 @@ from skcara.data import Coordinates
 from skcara.passes import Take
 from skcara.solvers._driver import answer_all
 
+# scikit-learn's own default; where it is not enough, the next round goes on.
 _MAX_EPOCHS = 1000
 # Rows per column from which a Gram matrix, at the price of a few epochs, makes those
 # that follow cheap enough.

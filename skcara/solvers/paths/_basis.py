@@ -29,6 +29,7 @@ from skcara.solvers.paths._loss import SquaredLoss
 from skcara.solvers.paths._moments import Moments, gamma
 
 _EPS = np.finfo(np.float64).eps
+# Roundings besides those of the two products of matrices: shift, weight, subtraction.
 _MORE_ROUNDINGS = 16
 
 

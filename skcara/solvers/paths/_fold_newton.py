@@ -24,6 +24,8 @@ from skcara.solvers._quadratic import (
 )
 from skcara.solvers.paths._fold_sample import FoldSample
 
+# Far more steps, halvings and sweeps than were ever needed: what is not minimised then
+# is left to the next read, which judges it.
 _MAX_STEPS, _MAX_HALVINGS, _MAX_SWEEPS = 50, 30, 10
 # A Hessian costs as much as one gradient for each so many coordinates, at least two.
 _COORDS_PER_GRADIENT = 16

@@ -41,6 +41,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Half the distance of neighbours: the relative error of one operation.
 UNIT_ROUNDOFF = np.finfo(np.float64).eps / 2
 # Roundings of an entry (shift, root of the weight, product), twice in a product, and
 # those of the subtraction and the divisions that follow the sums.
