@@ -60,7 +60,9 @@ class SparseGram:
             self._append(*pending)
         self._squares += other._squares
         if other._half is not None:
-            self._add(other._half, other.depth)
+            # A sum of its own: the other one may be added elsewhere, too.
+            half = other._half.copy() if self._half is None else other._half
+            self._add(half, other.depth)
         return self
 
     def toarray(self):

@@ -7,16 +7,14 @@ from skcara.objective._criteria import (
     KKTViolation,
     ResidualCorrelation,
 )
-from skcara.objective._losses import (
-    LogisticLoss,
-    Loss,
-    MultinomialLoss,
-    SquaredLoss,
-)
+from skcara.objective._loss import ClassLoss, Loss
+from skcara.objective._losses import LogisticLoss, SquaredLoss
+from skcara.objective._multinomial import MultinomialLoss
 from skcara.objective._penalty import SeparablePenalty
 from skcara.objective._problem import Evaluation, Groups, Problem
 
 __all__ = [
+    "ClassLoss",
     "ColumnMoments",
     "Criterion",
     "DualGap",

@@ -33,6 +33,11 @@ class SeparablePenalty:
         """Whether there is neither an L1 term nor a constraint."""
         return not (self.l1.any() or self.positive.any())
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether no coordinate is penalised, whatever the constraints."""
+        return not (self.l1.any() or self.l2.any())
+
     def value(self, params) -> float:
         """Penalty at feasible ``params``."""
         size = np.abs(params)

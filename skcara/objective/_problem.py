@@ -19,7 +19,7 @@ import numpy as np
 
 from skcara.data import Chunk, Coordinates, Facts, TargetMoments
 from skcara.objective._criteria import ColumnMoments, Criterion
-from skcara.objective._losses import Loss
+from skcara.objective._loss import Loss
 from skcara.objective._penalty import SeparablePenalty
 
 
@@ -163,9 +163,7 @@ class Problem:
     @cached_property
     def may_be_unbounded(self) -> bool:
         """Whether nothing but the data keeps coefficients finite."""
-        penalty = self.user_penalty
-        is_penalised = penalty.l1.any() or penalty.l2.any()
-        return self.loss.can_separate and not is_penalised
+        return self.loss.can_separate and self.user_penalty.is_zero
 
     @property
     def objective_at_zero(self) -> float | None:
@@ -215,6 +213,12 @@ class Problem:
         if weights is None:
             return np.broadcast_to(1.0 / self.total_weight, (chunk.n_rows,))
         return weights / self.total_weight
+
+    def count_wrong(self, derivative, weights) -> int:
+        """Rows that keep coefficients finite; 0 where a penalty does."""
+        if not self.may_be_unbounded:
+            return 0
+        return self.loss.count_wrong(derivative, weights)
 
     # ---- certificates ----------------------------------------------------------
 

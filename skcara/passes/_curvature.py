@@ -8,7 +8,6 @@ import numpy as np
 
 from skcara.data import SumTask, predictions, squared, transposed
 from skcara.objective import Evaluation, Problem
-from skcara.passes._evaluate import count_wrong
 
 
 class CurvatureSums(NamedTuple):
@@ -72,8 +71,7 @@ class EvaluateCurvature(SumTask):
         if weights is not None:
             curvature *= weights[:, None]
         value, derivative = loss.weighted_sum(target, prediction, weights)
-        is_counted = problem.may_be_unbounded
-        n_wrong = count_wrong(derivative, weights) if is_counted else 0
+        n_wrong = problem.count_wrong(derivative, weights)
         # One product for both would be slower: BLAS is at its best with one vector.
         columns = transposed(rows)
         sums = np.hstack([columns @ derivative, columns @ curvature])

@@ -128,8 +128,7 @@ class _EvaluateTask(SumTask):
                 problem.target_of(chunk), prediction[:, own], weights
             )
             losses.append(loss)
-            is_counted = problem.may_be_unbounded
-            n_wrong.append(count_wrong(derivative, weights) if is_counted else 0)
+            n_wrong.append(problem.count_wrong(derivative, weights))
             derivatives.append(derivative)
         derivative = derivatives[0] if len(derivatives) == 1 else np.hstack(derivatives)
         terms = [np.array(losses), np.array(n_wrong), derivative.sum(axis=0)]
@@ -204,14 +203,6 @@ class _EvaluateTask(SumTask):
             masses,
             np.append(starts, problem.n_rows),
         )
-
-
-def count_wrong(derivative, weights):
-    """Rows whose class has a probability of one half or less."""
-    # The derivative with respect to the score of the true class is p - 1.
-    largest = np.abs(derivative).max(axis=1)
-    limit = 0.5 if weights is None else 0.5 * weights
-    return int(np.count_nonzero((largest >= limit) & (largest > 0)))
 
 
 def _moment_terms(rows, weights, reference, moments):

@@ -126,8 +126,10 @@ def test_several_targets_are_fitted_one_by_one():
         assert len(joint.history_) == 3
         for target in range(3):
             single = clone(model).fit(X, Y[:, target])
-            assert_allclose(joint.coef_[target], single.coef_)
-            assert_allclose(joint.intercept_[target], single.intercept_)
+            # Products of many targets at once round differently, and the third one
+            # has coefficients of zero.
+            assert_allclose(joint.coef_[target], single.coef_, atol=1e-13)
+            assert_allclose(joint.intercept_[target], single.intercept_, atol=1e-13)
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)

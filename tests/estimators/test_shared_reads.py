@@ -39,7 +39,9 @@ def targets_for(X, y, seed=0):
 def test_all_targets_are_read_as_often_as_the_hardest_one(model, solver, reads):
     X, y = regression(n_rows=3000)
     targets = targets_for(X, y)
-    model = clone(model).set_params(solver=solver, max_iter=3000)
+    # The draws of a target depend on its place: both fits are near the optimum, not
+    # near each other.
+    model = clone(model).set_params(solver=solver, max_iter=3000, tol=1e-7)
     singles, n_reads = [], []
     for target in targets.T:
         reads.clear()

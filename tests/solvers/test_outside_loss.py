@@ -58,7 +58,7 @@ class HuberisedLoss(Loss):
 def make_problem(loss, n_rows=2000, n_features=6, *, l1=0.0, l2=0.0, to_X=np.asarray):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features))
-    coef = np.linspace(-0.5, 0.5, n_features)
+    coef = np.linspace(-0.5, 0.5, n_features) * np.sqrt(6 / n_features)
     score = X @ coef + 0.5
     if isinstance(loss, PoissonLoss):
         target = rng.poisson(np.exp(score)).astype(float)
@@ -115,6 +115,23 @@ def test_poisson_regression_on_canewton_reaches_a_kkt_point(
             None: Way.NEWTON,
         }
         assert result.way is expected[method]
+
+
+@pytest.mark.parametrize(
+    ("shape", "penalty", "way"),
+    [
+        ((3000, 120), {"l2": 0.1}, Way.SECANT_STEPS),
+        ((300, 400), {"l1": 0.2}, Way.WORKING_SETS),
+        ((200_000, 6), {}, Way.CALIBRATED_SAMPLE),
+    ],
+    ids=str,
+)
+def test_poisson_regression_goes_every_way(shape, penalty, way):
+    case = make_problem(PoissonLoss(), *shape, **penalty)
+    result, (coef, intercept) = fit("canewton", case)
+    assert result.way is way
+    assert result.status is Status.CONVERGED
+    assert violation(case, coef, intercept) <= 1.01e-8
 
 
 @pytest.mark.parametrize("name", ["cagd", "cabcd"])

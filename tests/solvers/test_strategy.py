@@ -71,7 +71,16 @@ TABLE = [
     ("squared", 41_000, 81, "auto", {}, Way.SAMPLE_METRIC),
     ("squared", 10**6, 1500, "auto", {"entries": 32}, Way.STATISTICS),
     ("squared", 10**6, 1500, "auto", {"entries": 33}, Way.SAMPLE_METRIC),
-    ("squared", 10**6, 1501, "auto", {"entries": 32}, Way.SAMPLE_METRIC),
+    ("squared", 10**7, 4000, "auto", {"entries": 32}, Way.STATISTICS),
+    ("squared", 10**7, 4001, "auto", {"entries": 32}, Way.SAMPLE_METRIC),
+    # A smooth loss with many columns: no Hessians. Classes count as their root.
+    ("logistic", 1000, 100, "auto", {}, Way.SECANT_STEPS),
+    ("logistic", 10**6, 100, "auto", {}, Way.SECANT_STEPS),
+    ("logistic", 10**6, 100, None, {}, Way.SECANT_STEPS),
+    ("logistic", 10**6, 100, "tree", {}, Way.RECOMBINED_GROUPS),
+    ("logistic", 10**6, 100, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
+    ("multinomial", 10**6, 49, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("multinomial", 10**6, 50, "auto", {}, Way.SECANT_STEPS),
     # A named method recombines for the squared loss too.
     ("squared", 1000, 10, "tree", {}, Way.ALL_ROWS),
     ("squared", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),
@@ -115,11 +124,14 @@ def test_every_way_is_in_the_table():
 
 
 def test_matrices_that_do_not_fit_are_refused_in_words():
-    with pytest.raises(ValueError, match=r"30001 x 30001 numbers.*too wide"):
-        choose_way(problem_of("logistic", 100, 30_000), "auto")
-    # Working sets need no such matrix.
-    wide = problem_of("logistic", 100, 30_000, l1=0.1)
-    assert choose_way(wide, "auto") is Way.WORKING_SETS
+    for loss, method in (("squared", "auto"), ("logistic", "tree")):
+        with pytest.raises(ValueError, match=r"30001 x 30001 numbers.*too wide"):
+            choose_way(problem_of(loss, 100, 30_000), method)
+    # Neither working sets nor secant steps need such a matrix.
+    sparse_solution = problem_of("squared", 100, 30_000, l1=0.1)
+    assert choose_way(sparse_solution, "auto") is Way.WORKING_SETS
+    smooth = problem_of("logistic", 100, 30_000)
+    assert choose_way(smooth, "auto") is Way.SECANT_STEPS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from certificates import lasso_dual_gap, logistic_violation, squared_violation
 from scipy import sparse
 from solvers.tall_problems import gaussian, labels, make_problem
 
-from skcara import CaLasso, CaLogisticRegression
+from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 from skcara.passes import Evaluate
 from skcara.solvers import Round, Status, Way
 from skcara.solvers.newton import (
@@ -112,5 +112,12 @@ def test_problems_too_wide_for_a_matrix_are_refused_in_words():
     X = sparse.csr_array(
         (np.ones(40), (np.arange(40), np.arange(40) * 600)), shape=(40, 24_000)
     )
+    y = np.arange(40) % 2
     with pytest.raises(ValueError, match=r"24001 x 24001 numbers.*too wide"):
-        CaLogisticRegression().fit(X, np.arange(40) % 2)
+        CaLeastSquares().fit(X, y)
+    # A smooth loss needs no matrix, and an L1 penalty few columns of one.
+    model = CaLogisticRegression(tol=1e-8).fit(X, y)
+    assert logistic_violation(X, y, model.coef_, model.intercept_, 1.0) <= 1.01e-8
+    model = CaLasso(1e-3, tol=1e-8).fit(X, y)
+    gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, 1e-3)
+    assert gap <= 1.01e-8 * y.var()

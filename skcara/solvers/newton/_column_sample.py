@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import gram, scaled_rows, squared
+from skcara.data import SparseGram, scaled_rows, squared
 from skcara.passes import CurvatureSums, Draw, Take
 from skcara.solvers._sample_size import correlation_rows, max_correlation_rows
 from skcara.solvers.newton._metric import Curvature, ShearedMetric
@@ -34,8 +34,8 @@ _MAX_STEPS = 40
 _BELIEVED_ROWS = 1.0
 # Correlations are first estimated on so many rows per column.
 _GLANCED_ROWS_PER_COLUMN = 2
-# Entries of rows that are taken at a time.
-_TAKEN_ENTRIES = 2**18
+# Entries of rows that are taken at a time; sparse ones are copied on the way.
+_TAKEN_ENTRIES, _TAKEN_SPARSE_ENTRIES = 2**18, 2**16
 # Relative suboptimality that is worth no more passes, for an estimate of their number.
 _GOAL = 1e-7
 # A product of rows with themselves in single precision does this many operations in
@@ -158,10 +158,11 @@ def take_correlations(full, sample: ReducedProblem, start: ColumnStart, rng):
         return None, 0
     indices, weights = yield Draw(n_rows, rng)
     sums = _ProductSums(full, start.params)
-    row_entries = full.n_params
+    n_taken, row_entries = _TAKEN_ENTRIES, float(full.n_params)
     if full.facts.is_sparse:
+        n_taken = _TAKEN_SPARSE_ENTRIES
         row_entries = max(full.facts.n_entries / full.n_rows, 1.0)
-    step = max(int(_TAKEN_ENTRIES / row_entries), 1)
+    step = max(int(n_taken / row_entries), 1)
     for first in range(0, len(indices), step):
         part = slice(first, first + step)
         taken = yield Take(full, indices[part])
@@ -205,7 +206,7 @@ class _ProductSums:
     def __init__(self, full, params):
         self._full, self._params = full, params
         n_features = full.n_features
-        self._products = np.zeros((n_features, n_features), dtype=np.float32)
+        self._products: np.ndarray | SparseGram | None = None
         self._first, self._mass = np.zeros(n_features), 0.0
         self._counts, self._n_rows = np.zeros(n_features), 0
 
@@ -221,14 +222,20 @@ class _ProductSums:
         scaled = scaled_rows(features, np.sqrt(curvature))
         if sparse.issparse(scaled):
             self._counts += np.bincount(features.indices, minlength=n_features)
-            self._products += gram(scaled)
+            products = SparseGram(scaled)
         else:
             scaled = scaled.astype(np.float32)
-            self._products += scaled.T @ scaled
+            products = scaled.T @ scaled
+        if self._products is None:
+            self._products = products
+        else:
+            self._products += products
 
     def _correlations(self):
         """Correlations around the means if there is an intercept, in place."""
         matrix = self._products
+        if isinstance(matrix, SparseGram):
+            matrix = matrix.toarray().astype(np.float32)
         if self._full.coordinates.fit_intercept and self._mass > 0:
             root = (self._first / np.sqrt(self._mass)).astype(np.float32)
             matrix -= root * root[:, None]

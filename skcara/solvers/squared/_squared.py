@@ -143,7 +143,7 @@ class _Collected:
         is_refined=False,
     ):
         penalty = problem.penalty
-        is_free = penalty.is_smooth and not penalty.l2.any()
+        is_free = penalty.is_smooth and penalty.is_zero
         self.problem = problem
         self.statistics = statistics
         self.is_degenerate = is_free and not is_conditioned
@@ -193,7 +193,7 @@ def _collect(problem, start):
     )
     collected = _Collected(problem, sums, statistics, start, is_conditioned=False)
     penalty = problem.penalty
-    if collected.is_accurate and (penalty.l1.any() or penalty.l2.any()):
+    if collected.is_accurate and not penalty.is_zero:
         return collected
     factor = ridged_cholesky(gram).T * scale
     refined = yield PreconditionedGram(problem, factor, level(problem))
@@ -222,7 +222,7 @@ def _collect_dependent(problem, sums, gram, scale, start):
     statistics = from_pivots(level_params(problem), cholesky, sums, scale)
     collected = _Collected(problem, sums, statistics, start, is_conditioned=False)
     penalty = problem.penalty
-    if collected.is_accurate and (penalty.l1.any() or penalty.l2.any()):
+    if collected.is_accurate and not penalty.is_zero:
         return collected
     # Of all combinations a random one is zero only if all of them are.
     null_space = statistics.null_space
