@@ -1,6 +1,7 @@
 """Judges of a solution that share no code with the solvers.
 
-All of them work on the full data in the user's coordinates, with the textbook formulas.
+All of them work on the full data in the user's coordinates, with the textbook formulas,
+and in extended precision if the data are given in it (:func:`extended`).
 """
 
 import numpy as np
@@ -8,12 +9,23 @@ from scipy import sparse
 from scipy.special import log_softmax, softmax
 
 
+def extended(*arrays):
+    """Arrays (or None) in extended precision, entry by entry as they are."""
+    return [
+        None if array is None else np.asarray(array, dtype=np.longdouble)
+        for array in arrays
+    ]
+
+
 def _dense(X):
-    return X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    return X.astype(np.result_type(X, np.float64), copy=False)
 
 
-def _mu(n_rows, sample_weight):
-    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight)
+def _mu(y, sample_weight):
+    if sample_weight is None:
+        sample_weight = np.ones(len(y), dtype=np.result_type(y, np.float64))
+    weights = np.asarray(sample_weight)
     return weights / weights.sum()
 
 
@@ -33,7 +45,7 @@ def soft_threshold(params, threshold, positive=False):
 
 def squared_objective(X, y, coef, intercept, l1=0.0, l2=0.0, sample_weight=None):
     residual = y - _dense(X) @ coef - intercept
-    mu = _mu(len(y), sample_weight)
+    mu = _mu(y, sample_weight)
     penalty = l1 * np.abs(coef).sum() + 0.5 * l2 * np.sum(coef**2)
     return 0.5 * mu @ residual**2 + penalty
 
@@ -51,7 +63,7 @@ def squared_violation(
     fit_intercept=True,
 ):
     """Largest KKT violation of the penalised least-squares problem."""
-    X, mu = _dense(X), _mu(len(y), sample_weight)
+    X, mu = _dense(X), _mu(y, sample_weight)
     weighted = mu * (X @ coef + intercept - y)
     violation = _distance(coef, X.T @ weighted + l2 * coef, l1, positive).max()
     return max(violation, abs(weighted.sum())) if fit_intercept else violation
@@ -65,7 +77,7 @@ def lasso_dual_gap(
     The residual of the data augmented by the rows ``sqrt(l2) I``, shrunk to be feasible
     for the Lasso; and for ``l2 > 0`` the residual itself, by Fenchel conjugation.
     """
-    X, mu = _dense(X), _mu(len(y), sample_weight)
+    X, mu = _dense(X), _mu(y, sample_weight)
     primal = squared_objective(X, y, coef, intercept, l1, l2, sample_weight)
     if fit_intercept:
         X, y = X - mu @ X, y - mu @ y
