@@ -90,16 +90,15 @@ fig.legend(ncols=2, loc="outside upper center")
 plt.show()
 
 # %%
-# With rare classes the gradient of the mean objective is small everywhere, so the
-# default ``tol`` stops early, here and in scikit-learn. A smaller ``tol`` costs a few
-# more reads.
+# With rare classes the gradient of the mean objective is small everywhere, and a rule
+# that looks at nothing else stops early. The default solver also asks its model how
+# much the objective can still fall.
 
 # %%
 # Where do the rare rows go?
 # --------------------------
 # A random sample of the same size would contain a handful of the ones. The measure
-# keeps what carries the gradient. (At the default ``tol`` the start is good enough,
-# and no measure is built.)
+# keeps what carries the gradient.
 
 rows, y = cases["rare, shuffled"]
 model = CaLogisticRegression(tol=1e-7, random_state=0).fit(rows, y)

@@ -258,12 +258,12 @@ def _draw_tol(axes, tol):
     axes.axhline(tol, color="0.5", linestyle=":", linewidth=1, gid=f"tol {tol}")
     axes.annotate(
         "tol",
-        (1, tol),
-        (-2, -2),
+        (0, tol),
+        (2, 1),  # on the left: the runs come down to it on the right
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
-        ha="right",
-        va="top",
+        ha="left",
+        va="bottom",
         color="0.5",
     )
 
