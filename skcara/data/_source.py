@@ -111,8 +111,11 @@ class Source(Protocol):
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
         """Yield copies of the rows with these numbers, in their order, in parts."""
 
-    def glance(self) -> tuple[Any, np.ndarray]:
-        """Return some thousand rows, spread over the source, and their weights."""
+    def glance(self) -> Chunk:
+        """Return some thousand rows of positive weight, spread over the source.
+
+        In double precision, with the weights that they stand for.
+        """
 
     def draw(self, n_draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
         """Draw about ``n_draws`` rows that represent all rows.
@@ -160,8 +163,8 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        rows, targets, weights = self._glance()
-        target = weighted_centre(targets, weights)
+        seen = self.glance()
+        target = weighted_centre(seen.target, seen.weights)
         return Facts(
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -173,7 +176,7 @@ class ArraySource:
             total_weight=float(total),
             reference_row=np.zeros(self.n_features)
             if self.is_sparse
-            else weighted_centre(rows, weights),
+            else weighted_centre(seen.rows, seen.weights),
             reference_target=target,
             target_moments=self._target_moments(float(total), target),
         )
@@ -287,12 +290,7 @@ class ArraySource:
             )
 
     def glance(self):
-        """Return every so-manieth row and its weight."""
-        rows, _, weights = self._glance()
-        return rows, weights
-
-    def _glance(self):
-        """Some rows of positive weight with their targets and weights.
+        """Return every so-manieth row, with its target and its weight.
 
         All rows are used when they are few: what is learned from them is then the same
         whether a row is repeated or has a larger weight.
@@ -308,7 +306,7 @@ class ArraySource:
                 chosen = np.flatnonzero(weights) * stride
                 weights = self.weights[chosen]
         rows = _readable(self.X[chosen]).astype(np.float64, copy=False)
-        return rows, self.target[chosen], weights
+        return Chunk(0, rows, self.target[chosen], weights)
 
     def draw(self, n_draws, rng):
         """Draw rows in proportion to their weights."""

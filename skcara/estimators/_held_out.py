@@ -6,12 +6,16 @@ once for as many penalties as their predictions fit into memory. A callable of a
 kind may look at the rows: it gets them, and an estimator with coefficients.
 """
 
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skcara._sklearn_compat import is_plain_scorer, scorer_with_labels
-from skcara.data import FoldSets, Source
-from skcara.estimators._classifier import LinearClassifierMixin
+from skcara.data import Coordinates, Facts, FoldSets
+from skcara.estimators._classifier import LinearClassifierMixin, linear_attributes
 from skcara.passes import HeldOutScores
 
 # Memory of the predictions of held-out rows: this share of that of X, and at least so
@@ -36,8 +40,9 @@ class _KnownPredictions(LinearClassifierMixin, BaseEstimator):
 class _Coefficients(LinearClassifierMixin, BaseEstimator):
     """A classifier with known coefficients."""
 
-    def __init__(self, classes, coef, intercept):
-        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
+    def __init__(self, classes, linear):
+        self.classes_ = classes
+        self.coef_, self.intercept_ = linear["coef_"], linear["intercept_"]
 
     def _predict_linear(self, X):
         return X @ self.coef_.T + self.intercept_
@@ -46,12 +51,14 @@ class _Coefficients(LinearClassifierMixin, BaseEstimator):
         return True
 
 
-def score_held_out(source: Source, sets: FoldSets, coordinates, params, scoring):
+def score_held_out(
+    facts: Facts, sets: FoldSets, coordinates: Coordinates, params, scoring
+) -> Generator[Any, Any, np.ndarray]:
     """Scores of all folds and penalties.
 
     Parameters
     ----------
-    source : Source
+    facts : Facts
     sets : FoldSets
     coordinates : Coordinates
     params : ndarray of shape (n_folds, n_penalties, n_params, n_outputs)
@@ -60,50 +67,51 @@ def score_held_out(source: Source, sets: FoldSets, coordinates, params, scoring)
     Returns
     -------
     scores : ndarray of shape (n_folds, n_penalties)
-    n_reads : int
     """
+    if not scoring.is_plain:
+        return (yield ScoreRows(coordinates, params, scoring))
     n_folds, n_penalties, _, n_outputs = params.shape
-    facts = source.facts
     budget = max(_MEMORY_SHARE * 8 * facts.n_entries, _FREE_BYTES)
     n_held_out = max(int(sets.totals(None, facts.n_rows)[1].sum()), 1)
     n_together = max(int(budget / (8 * n_held_out * n_outputs)), 1)
-    scores, n_reads = np.empty((n_folds, n_penalties)), 0
+    scores = np.empty((n_folds, n_penalties))
     for first in range(0, n_penalties, n_together):
         part = slice(first, min(first + n_together, n_penalties))
-        task = HeldOutScores(coordinates, sets, params[:, part])
-        [known] = source.run([task])
-        n_reads += 1
+        known = yield HeldOutScores(coordinates, sets, params[:, part])
         for fold, predictions in enumerate(known):
             for place in range(part.stop - part.start):
                 scores[fold, first + place] = scoring.score(fold, predictions[:, place])
-    return scores, n_reads
-
-
-def score_on_rows(X, classes, paths, fit_intercept, scoring):
-    """Scores by a callable that may look at the rows.
-
-    Parameters
-    ----------
-    X : ndarray or CSR array
-    classes : ndarray of shape (n_classes,)
-    paths : ndarray of shape (n_folds, n_penalties, n_outputs, n_features [+ 1])
-    fit_intercept : bool
-    scoring : FoldScoring
-
-    Returns
-    -------
-    scores : ndarray of shape (n_folds, n_penalties)
-    """
-    scores = np.empty(paths.shape[:2])
-    for fold, path in enumerate(paths):
-        rows = X[scoring.held_out(fold)]
-        for place, coef in enumerate(path):
-            intercept = np.zeros(len(coef))
-            if fit_intercept:
-                coef, intercept = coef[:, :-1], coef[:, -1]
-            estimator = _Coefficients(classes, coef, intercept)
-            scores[fold, place] = scoring.score_rows(fold, estimator, rows)
     return scores
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRows:
+    """Request for scores by a callable that may look at the rows.
+
+    The answer is an array of shape (n_folds, n_penalties).
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    params : ndarray of shape (n_folds, n_penalties, n_params, n_outputs)
+    scoring : FoldScoring
+    """
+
+    coordinates: Coordinates
+    params: np.ndarray
+    scoring: "FoldScoring"
+
+    cost = 1.0
+
+    def fetch(self, source) -> np.ndarray:
+        """Copy the held-out rows, fold by fold."""
+        scores = np.empty(self.params.shape[:2])
+        for fold, points in enumerate(self.params):
+            rows = source.X[self.scoring.held_out(fold)]
+            for place, point in enumerate(points):
+                linear = linear_attributes(*self.coordinates.to_user(point))
+                scores[fold, place] = self.scoring.score_coef(fold, linear, rows)
+        return scores
 
 
 class FoldScoring:
@@ -134,10 +142,13 @@ class FoldScoring:
     def score(self, fold: int, predictions) -> float:
         """Score of known predictions, of shape (n_test_rows, n_outputs)."""
         estimator = _KnownPredictions(self._classes, predictions)
-        return self.score_rows(fold, estimator, self.held_out(fold)[:, None])
+        return self._score(fold, estimator, self.held_out(fold)[:, None])
 
-    def score_rows(self, fold: int, estimator, X) -> float:
-        """Score of an estimator on the test rows ``X`` of a fold."""
+    def score_coef(self, fold: int, linear: dict, rows) -> float:
+        """Score of fitted attributes on the test rows of a fold."""
+        return self._score(fold, _Coefficients(self._classes, linear), rows)
+
+    def _score(self, fold, estimator, X):
         rows, n_rows = self.held_out(fold), len(self._y)
         params = {
             name: value[rows] if np.shape(value)[:1] == (n_rows,) else value

@@ -18,14 +18,8 @@ from skcara.estimators._grids import check_alphas, check_l1_ratios
 from skcara.estimators._regressor import LinearRegressorMixin
 from skcara.estimators._search_progress import SearchObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
-from skcara.solvers import HISTORY_DTYPE
-from skcara.solvers.paths import (
-    PenaltyGrid,
-    SearchState,
-    first_task,
-    rows_for_shift,
-    search_penalties,
-)
+from skcara.solvers import HISTORY_DTYPE, drive_search
+from skcara.solvers.paths import PenaltyGrid, SearchState, search_penalties
 
 # Relative error of a score that is worth a warning, unless the score is so small a
 # share of the mean square of the target that the predictions are exact.
@@ -254,10 +248,16 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
     def _fit_source(self, source, batches, grid, fit_data):
         n_folds = sum(len(batch.train) for batch in batches)
         started = time.perf_counter()
-        (chunk,) = source.take(rows_for_shift(source.n_rows))
-        search = search_penalties(grid, first_task(chunk, batches), batches)
         with SearchObserver(self, **fit_data, n_folds=n_folds) as observer:
-            state, choice = _run(search, source, observer, started)
+
+            def on_report(state: SearchState, passes: float):
+                return observer.on_step(
+                    state, passes, lambda: _linear_attributes(state.choose())
+                )
+
+            (state, choice), self.n_passes_ = drive_search(
+                search_penalties(grid, batches), source, on_report
+            )
         self._set_search_attributes(state, grid, n_folds)
         for name, value in _linear_attributes(choice).items():
             setattr(self, name, value)
@@ -265,7 +265,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         self.dual_gap_ = float(fit.gaps[0])
         self.objective_ = float(fit.objectives[0])
         self.optimality_ = float(fit.optimalities[0])
-        self.n_iter_, self.n_passes_ = state.n_reads, float(state.n_reads)
+        self.n_iter_ = state.n_reads
         record = (
             *(0, self.n_passes_, time.perf_counter() - started),
             *(self.objective_, self.optimality_, 0, 0, fit.relative_gaps[0]),
@@ -304,40 +304,6 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
             ConvergenceWarning,
             stacklevel=5,
         )
-
-
-def _run(search, source, observer, started):
-    """Answer the reads of a search until it ends or somebody asks to stop.
-
-    Returns
-    -------
-    state : SearchState
-    choice : Choice
-    """
-    answer = None
-    while True:
-        try:
-            item = search.send(answer)
-        except StopIteration as end:
-            return end.value
-        if not isinstance(item, SearchState):
-            (answer,) = source.run([item])
-            continue
-        answer = None
-
-        def describe(state=item):
-            ratio, place = state.best()
-            l1_ratio, alphas = state.grids[ratio]
-            error = np.mean(state.errors, axis=0)[ratio, place]
-            seconds = time.perf_counter() - started
-            return state.n_reads, seconds, alphas[place], l1_ratio, error
-
-        def attributes(state=item):
-            return _linear_attributes(state.choose())
-
-        if observer.on_step(len(item.errors), describe, attributes):
-            search.close()
-            return item, item.choose()
 
 
 def _linear_attributes(choice) -> dict:

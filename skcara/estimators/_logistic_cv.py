@@ -1,53 +1,47 @@
 """CaLogisticRegressionCV: drop-in for scikit-learn's LogisticRegressionCV."""
 
 import warnings
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import get_scorer, get_scorer_names
-from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import MethodMapping, process_routing
+from sklearn.metrics import get_scorer_names
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import (
     Interval,
     StrOptions,
     fit_context,
-    raise_for_params,
-    routing_enabled,
 )
 from skcara.data import ArraySource, FoldSets, most_atoms
 from skcara.estimators._base import LinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._classifier import LinearClassifierMixin, linear_attributes
 from skcara.estimators._docstrings import fill_docstring
-from skcara.estimators._folds import CrossValidatedMixin
-from skcara.estimators._held_out import FoldScoring, score_held_out, score_on_rows
+from skcara.estimators._held_out import FoldScoring
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
+from skcara.estimators._logistic_search import (
+    Found,
+    SearchData,
+    best_numbers,
+    chosen_penalty,
+    score_losses,
+    search_logistic,
+)
+from skcara.estimators._scored import ScoredMixin
 from skcara.estimators._search_progress import ReadObserver
 from skcara.estimators._validation import (
     check_sample_weight,
     check_training_data,
     encode_labels,
 )
-from skcara.passes import FoldMoments
-from skcara.solvers import SolverFactory, SolverResult, Status, drive
-from skcara.solvers.paths import (
-    MAX_SCORE_ERROR,
-    Column,
-    SearchRound,
-    answer_search,
-    search_folds,
-)
-
-_DEFAULT_SCORING = "neg_log_loss"
+from skcara.solvers import SolverFactory, SolverResult, Status, drive, drive_search
+from skcara.solvers.paths import MAX_SCORE_ERROR, SearchRound
 
 
 @fill_docstring
-class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearModel):
+class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
     r"""Logistic regression whose penalty is chosen by cross-validation.
 
     The objective is that of :class:`CaLogisticRegression`. Every read of the data
@@ -149,7 +143,7 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = CaLogisticRegressionCV(Cs=[0.1, 1.0, 10.0], standardize=True).fit(X, y)
     >>> print(model.C_, model.scores_.mean(axis=0).round(3))
-    1.0 [[-0.106 -0.081 -0.102]]
+    1.0 [[-0.098 -0.081 -0.132]]
     """
 
     Cs_: np.ndarray
@@ -206,63 +200,6 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
         self.random_state = random_state
         self.verbose = verbose
 
-    # ---- metadata and scores -----------------------------------------------------
-
-    def _get_scorer(self):
-        return get_scorer(self.scoring or _DEFAULT_SCORING)
-
-    def get_metadata_routing(self):
-        """Get metadata routing of this object.
-
-        Returns
-        -------
-        routing : MetadataRouter
-            What ``fit`` and ``score`` take themselves, and what they hand to the
-            splitter and the scorer.
-        """
-        mapping = MethodMapping().add(caller="score", callee="score")
-        return (
-            super()
-            .get_metadata_routing()
-            .add(
-                scorer=self._get_scorer(),
-                method_mapping=mapping.add(caller="fit", callee="score"),
-            )
-        )
-
-    def _route_fit_params(self, sample_weight, params: dict) -> Bunch:
-        routed = super()._route_fit_params(sample_weight, params)
-        if not routing_enabled():
-            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-            routed.scorer = Bunch(score=weights)
-        return routed
-
-    def score(self, X, y, *, sample_weight=None, **score_params) -> float:
-        """Score by the parameter `scoring`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows.
-        **score_params : dict
-            Passed to the scorer, if metadata routing is enabled.
-
-        Returns
-        -------
-        score : float
-        """
-        raise_for_params(score_params, self, "score")
-        if sample_weight is not None:
-            score_params["sample_weight"] = sample_weight
-        if routing_enabled():
-            score_params = process_routing(self, "score", **score_params).scorer.score
-        return self._get_scorer()(self, X, y, **score_params)
-
-    # ---- fit ---------------------------------------------------------------------
-
     @fit_context
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose a penalty by cross-validation and fit all rows with it.
@@ -297,16 +234,25 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
                 X, y, routed.splitter.split, most_atoms(*X.shape)
             )
             sets = FoldSets(batches)
-            train_weights = weights
+            train_weights, factors = weights, None
             if self.class_weight is not None:
                 train_weights = ClassWeights(self.class_weight, classes, codes, weights)
+                factors = train_weights.factors
             source = ArraySource(
                 X, codes, train_weights, atom=sets.labels, n_jobs=self.n_jobs
             )
             scoring = FoldScoring(
                 self._get_scorer(), classes, y, sets, routed.scorer.score
             )
-            data = _SearchData(source, sets, classes, weights, scoring)
+            data = SearchData(
+                source,
+                sets,
+                classes,
+                factors,
+                weights,
+                scoring,
+                uses_losses=self._scores_are_losses(factors, weights, scoring),
+            )
             grid = LogisticGrid(Cs, ratios, len(classes), self.fit_intercept)
             self._fit_data(data, grid, fit_data)
         return self
@@ -322,96 +268,37 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
             )
             n_iter = np.array([column.n_reads for column in found.columns])
             self.n_iter_ = n_iter.reshape(-1, *grid.shape).astype(np.int32)
-            self.n_passes_ = float(found.n_reads)
-            best = _best_numbers(found.scores, grid.shape, self.refit)
+            best = best_numbers(found.scores, grid.shape, self.refit)
             result = None
-            if self.refit and not found.is_interrupted:
+            if self.refit and not found.is_stopped:
                 result = self._refit(data, grid, best[0], found, observer)
             else:
                 self._average(grid, best, found)
         self._warn_unless_converged(found, result)
 
-    def _search(self, data, grid, observer) -> "_Found":
-        """Solve all folds and penalties, and score them."""
-        source, sets = data.source, data.sets
-        scales, n_reads = self._scales(data)
-        factors = None
-        if self.class_weight is not None:
-            factors = source.weights.factors
-        uses_losses = self._scores_are_losses(data, factors)
-        problems = grid.fold_problems(
-            source,
-            sets,
-            data.set_weights,
-            scales[:-1],
-            test_factors=None if factors is None or not uses_losses else 1 / factors,
-        )
-        search = search_folds(
-            problems,
+    def _search(self, data, grid, observer) -> Found:
+        def on_report(current: SearchRound, passes: float):
+            return observer.on_read(
+                current, passes, lambda: self._attributes_so_far(grid, current)
+            )
+
+        search = search_logistic(
+            data,
+            grid,
+            standardize=self.standardize,
             tol=self.tol,
             max_iter=self.max_iter,
             rng=self._random_state(),
         )
+        found, self.n_passes_ = drive_search(search, data.source, on_report)
+        return found
 
-        def on_round(current: SearchRound):
-            return observer.on_read(
-                current, lambda: self._attributes_so_far(grid, problems, current)
-            )
-
-        last, is_interrupted = answer_search(search, source, on_round)
-        columns, n_reads = last.columns, n_reads + last.n_reads
-        params = np.array([column.anchor.params for column in columns])
-        params = params.reshape(sets.n_folds, -1, *params.shape[1:])
-        paths = _paths(problems.coordinates, params, self.fit_intercept)
-        if uses_losses:
-            scores = -np.array([column.score_loss for column in columns])
-            scores = scores.reshape(params.shape[:2])
-        elif data.scoring.is_plain:
-            scores, score_reads = score_held_out(
-                source, sets, problems.coordinates, params, data.scoring
-            )
-            n_reads += score_reads
-        else:
-            scores = score_on_rows(
-                source.X, data.classes, paths, self.fit_intercept, data.scoring
-            )
-            n_reads += 1
-        return _Found(
-            columns, params, paths, scores, scales[-1], n_reads, is_interrupted
-        )
-
-    def _scales(self, data):
-        """What features are divided by, in each fold and on all rows; and reads."""
-        n_features = data.source.facts.n_features
-        if not self.standardize:
-            return [np.ones(n_features)] * (data.sets.n_folds + 1), 0
-        factors = None
-        if self.class_weight is not None:
-            factors = data.source.weights.factors
-            factors = np.divide(1.0, factors, where=factors > 0, out=0.0 * factors)
-        task = FoldMoments(data.source.facts, data.sets.with_all_rows(), factors)
-        [moments] = data.source.run([task])
-        spreads = [np.sqrt(one.variance) for one in moments]
-        return [np.where(spread > 0, spread, 1.0) for spread in spreads], 1
-
-    def _scores_are_losses(self, data, factors) -> bool:
-        """Whether scores are the mean losses that the search knows anyway."""
-        if self.scoring not in (None, _DEFAULT_SCORING):
-            return False
-        if factors is not None and not factors.all():
-            return False
-        names = set(data.scoring.params)
-        return names == (set() if data.sample_weight is None else {"sample_weight"})
-
-    def _attributes_so_far(self, grid, problems, current) -> dict:
+    def _attributes_so_far(self, grid, current: SearchRound) -> dict:
         """Fitted attributes with which the estimator could predict after a read."""
-        columns = current.columns
-        losses = np.array([column.score_loss for column in columns])
-        losses = losses.reshape(problems.sets.n_folds, -1)
-        [number] = _best_numbers(-losses, grid.shape, True)
-        params = [one.anchor.params for one in columns if one.number == number]
-        point = problems.coordinates.to_user(np.mean(params, axis=0))
-        return {**linear_attributes(*point), **_chosen(grid, [number])}
+        [number] = best_numbers(score_losses(current), grid.shape, True)
+        params = [one.anchor.params for one in current.columns if one.number == number]
+        point = current.problems.coordinates.to_user(np.mean(params, axis=0))
+        return {**linear_attributes(*point), **chosen_penalty(grid, [number])}
 
     def _refit(self, data, grid, number, found, observer) -> SolverResult:
         """Fit all rows, from the mean of the folds."""
@@ -443,7 +330,7 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
         )
         attributes = {
             **linear_attributes(*to_user(result.evaluation.params)),
-            **_chosen(grid, [number]),
+            **chosen_penalty(grid, [number]),
             "objective_": result.evaluation.objective,
             "optimality_": result.evaluation.optimality,
             "history_": result.history,
@@ -466,14 +353,14 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
         self.intercept_ = np.zeros(len(chosen))
         if self.fit_intercept:
             self.intercept_ = chosen[:, -1].copy()
-        for name, value in _chosen(grid, best).items():
+        for name, value in chosen_penalty(grid, best).items():
             setattr(self, name, value)
         self.objective_ = self.optimality_ = np.nan
         self.history_ = None
 
     def _warn_unless_converged(self, found, result):
         """Warn once, with the number of fits and scores that are not as promised."""
-        if found.is_interrupted:
+        if found.is_stopped:
             return
         columns = found.columns
         optimality = np.array([column.anchor.optimality for column in columns])
@@ -498,81 +385,3 @@ class CaLogisticRegressionCV(CrossValidatedMixin, LinearClassifierMixin, LinearM
             ConvergenceWarning,
             stacklevel=5,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _SearchData:
-    """Rows, folds and scores of a search; ``sample_weight`` without class weights."""
-
-    source: ArraySource
-    sets: FoldSets
-    classes: np.ndarray
-    sample_weight: np.ndarray | None
-    scoring: FoldScoring
-
-    @property
-    def set_weights(self):
-        """Weights of the training sets, with class weights, and of the test sets."""
-        n_rows = self.source.facts.n_rows
-        train, _ = self.sets.totals(self.source.weights, n_rows)
-        _, test = self.sets.totals(self.sample_weight, n_rows)
-        for name, weights in (("training", train), ("test", test)):
-            if not weights.all():
-                fold = int(np.argmin(weights))
-                raise ValueError(
-                    f"The {name} set of fold {fold} has no rows of positive weight; "
-                    "choose another cv."
-                )
-        return train, test
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What a search has found."""
-
-    columns: list[Column]
-    params: np.ndarray
-    paths: np.ndarray
-    scores: np.ndarray
-    scale: np.ndarray
-    n_reads: int
-    is_interrupted: bool
-
-
-def _paths(coordinates, params, fit_intercept):
-    """Coefficients of all folds and penalties, intercepts behind them if any."""
-    paths = []
-    for one in params.reshape(-1, *params.shape[2:]):
-        linear = linear_attributes(*coordinates.to_user(one))
-        coef = linear["coef_"]
-        if fit_intercept:
-            coef = np.hstack([coef, linear["intercept_"][:, None]])
-        paths.append(coef)
-    return np.array(paths).reshape(*params.shape[:2], *paths[0].shape)
-
-
-def _best_numbers(scores, shape, is_common) -> list[int]:
-    """Number of the best penalty, of all folds together or of each.
-
-    Of equal scores the one with the smaller C wins, then the one with the ratio that
-    comes first, as in scikit-learn.
-    """
-    n_ratios, n_cs = shape
-    scores = scores.reshape(-1, n_ratios, n_cs).transpose(0, 2, 1)
-    scores = scores.reshape(len(scores), -1)
-    scores = scores.sum(axis=0, keepdims=True) if is_common else scores
-    # A fold that nobody has scored is no reason to choose its penalty.
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    numbers = []
-    for best in scores.argmax(axis=1):
-        position, ratio = divmod(int(best), n_ratios)
-        numbers.append(ratio * n_cs + position)
-    return numbers
-
-
-def _chosen(grid, numbers) -> dict:
-    ratios, positions = np.divmod(numbers, len(grid.Cs))
-    return {
-        "C_": float(np.mean(grid.Cs[positions])),
-        "l1_ratio_": float(np.mean(grid.ratios[ratios])),
-    }

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from skcara.data import ArraySource, FoldSets, one_blas_thread
 from skcara.estimators._class_weight import ClassWeights
-from skcara.estimators._classifier import linear_attributes
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
+from skcara.estimators._logistic_search import stacked_coef
 from skcara.estimators._validation import check_sample_weight, encode_labels
-from skcara.solvers.paths import answer_search, search_folds
+from skcara.solvers import drive_search
+from skcara.solvers.paths import search_folds
 
 
 class LogisticPath(NamedTuple):
@@ -120,19 +121,16 @@ def logistic_path(
     rng = check_random_state(0 if random_state is None else random_state)
     search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
     with one_blas_thread():
-        last, _ = answer_search(search, source, lambda _: False)
-    coefs = []
-    for column in last.columns:
-        point = problems.coordinates.to_user(column.anchor.params)
-        linear = linear_attributes(*point)
-        coefs.append(linear["coef_"])
-        if fit_intercept:
-            coefs[-1] = np.hstack([coefs[-1], linear["intercept_"][:, None]])
+        last, n_reads = drive_search(search, source)
+    coefs = [
+        stacked_coef(problems.coordinates, column.anchor.params)
+        for column in last.columns
+    ]
     optimalities = np.array([column.anchor.optimality for column in last.columns])
     n_failed = np.count_nonzero(optimalities > tol)
     if n_failed:
         warnings.warn(
-            f"logistic_path did not converge: after {last.n_reads} reads of the data, "
+            f"logistic_path did not converge: after {n_reads:.0f} reads of the data, "
             f"{n_failed} of {len(coefs)} fits violate the optimality conditions by "
             f"more than tol={tol:.3g} (at most {optimalities.max():.3g}). Increase "
             "max_iter or tol, or choose smaller Cs.",

@@ -10,12 +10,8 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from skcara.data import ArraySource, one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
 from skcara.estimators._validation import check_in_memory, check_sample_weight
-from skcara.solvers.paths import (
-    PenaltyGrid,
-    first_task,
-    rows_for_shift,
-    solve_full_path,
-)
+from skcara.solvers import drive_search
+from skcara.solvers.paths import PenaltyGrid, solve_full_path
 
 
 class LassoPath(NamedTuple):
@@ -137,13 +133,11 @@ def lasso_path(
     )
     source = ArraySource(X, y, weights, n_jobs=n_jobs)
     with one_blas_thread():
-        (chunk,) = source.take(rows_for_shift(source.n_rows))
-        task = first_task(chunk)
-        alphas, path, n_reads = _run(solve_full_path(grid, task), source)
+        (alphas, path), n_reads = drive_search(solve_full_path(grid), source)
     n_failed = np.count_nonzero(path.relative_gaps > tol)
     if n_failed:
         warnings.warn(
-            f"lasso_path did not converge: after {n_reads} reads of the data the "
+            f"lasso_path did not converge: after {n_reads:.0f} reads of the data the "
             "duality gap relative to the variance of y is above "
             f"tol={tol:.3g} for {n_failed} of {len(alphas)} penalties (largest "
             f"{np.nanmax(path.relative_gaps):.3g}). Columns are nearly dependent: "
@@ -152,14 +146,3 @@ def lasso_path(
             stacklevel=2,
         )
     return LassoPath(alphas, path.coefs, path.gaps)
-
-
-def _run(solver, source):
-    """Answer the reads of a solver; return what it returns."""
-    task = next(solver)
-    while True:
-        (sums,) = source.run([task])
-        try:
-            task = solver.send(sums)
-        except StopIteration as end:
-            return end.value

@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 from skcara.estimators._progress import FitObserver
 
 # Reads of a search, see :mod:`skcara.solvers.paths`.
@@ -29,29 +31,32 @@ class SearchObserver(FitObserver):
 
     def __init__(self, estimator, X, y, sample_weight, *, n_folds):
         super().__init__(estimator, X, y, sample_weight, n_problems=1)
-        self._n_folds = n_folds
+        self._n_folds, self._started = n_folds, time.perf_counter()
         self._max_rounds = n_folds + _MAX_READS
         if estimator.verbose:
             print(_HEADER)
 
-    def on_step(self, n_done: int, describe, attributes) -> bool:
+    def on_step(self, state, passes: float, attributes) -> bool:
         """Tell everybody about a read or a fold; return whether somebody asks to stop.
 
         Parameters
         ----------
-        n_done : int
-            Folds that are done.
-        describe : callable
-            Returns reads, seconds, the best penalty and ratio so far and their error.
+        state : SearchState
+        passes : float
+            Reads so far.
         attributes : callable
             Returns the fitted attributes with which the estimator could predict as if
             the search stopped here.
         """
+        n_done = len(state.errors)
         if self._estimator.verbose and n_done:
-            reads, seconds, alpha, l1_ratio, error = describe()
+            ratio, place = state.best()
+            l1_ratio, alphas = state.grids[ratio]
+            error = np.mean(state.errors, axis=0)[ratio, place]
+            seconds = time.perf_counter() - self._started
             print(
-                f"{n_done:>4d} / {self._n_folds:<2d} {reads:>6d} {seconds:>9.3f} "
-                f"{alpha:>13.6g} {l1_ratio:>9.4g} {error:>14.8g}"
+                f"{n_done:>4d} / {self._n_folds:<2d} {passes:>6.0f} {seconds:>9.3f} "
+                f"{alphas[place]:>13.6g} {l1_ratio:>9.4g} {error:>14.8g}"
             )
         return self._tell_callbacks("fold" if n_done else "read", attributes)
 
@@ -70,12 +75,14 @@ class ReadObserver(FitObserver):
         if estimator.verbose:
             print(_READ_HEADER)
 
-    def on_read(self, current, attributes) -> bool:
+    def on_read(self, current, passes: float, attributes) -> bool:
         """Tell everybody about a read; return whether somebody asks to stop.
 
         Parameters
         ----------
         current : SearchRound
+        passes : float
+            Reads so far.
         attributes : callable
             Returns the fitted attributes with which the estimator could predict as if
             the search stopped here.
@@ -83,7 +90,7 @@ class ReadObserver(FitObserver):
         if self._estimator.verbose:
             seconds = time.perf_counter() - self._started
             print(
-                f"{current.n_reads:>6d} {seconds:>9.3f} {current.n_done:>7d} / "
+                f"{passes:>6.0f} {seconds:>9.3f} {current.n_done:>7d} / "
                 f"{len(current.columns):<7d} {current.optimality:>11.3e}"
             )
         return self._tell_callbacks("read", attributes)

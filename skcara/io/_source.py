@@ -160,7 +160,7 @@ class DataSource:
 
     def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
-        glanced, shares = glanced_rows(pool, preparation)
+        seen = glanced_rows(pool, preparation)
         return Facts(
             n_rows=survey.n_rows,
             n_features=layout.n_features,
@@ -172,8 +172,8 @@ class DataSource:
             total_weight=survey.total_weight,
             reference_row=np.zeros(layout.n_features)
             if layout.is_sparse
-            else weighted_centre(glanced.rows, shares),
-            reference_target=weighted_centre(glanced.target, shares),
+            else weighted_centre(seen.rows, seen.weights),
+            reference_target=weighted_centre(seen.target, seen.weights),
             n_drawable=len(pool.indices),
         )
 
@@ -222,10 +222,9 @@ class PartsSource:
             weights = None if weights is None else weights[part]
             yield Chunk(start, rows[part], target[part], weights)
 
-    def glance(self):
-        """Return some thousand rows of the pool, and the weights they stand for."""
-        glanced, weights = glanced_rows(self._pool, self._preparation)
-        return glanced.rows, weights
+    def glance(self) -> Chunk:
+        """Return some thousand rows of the pool."""
+        return glanced_rows(self._pool, self._preparation)
 
     def columns(self, features) -> "PartsSource":
         """Return a source with some of the columns."""
@@ -257,15 +256,15 @@ class PartsSource:
         return self._pool.indices[drawn], counts[drawn] / n_draws
 
 
-def glanced_rows(pool: PooledRows, preparation: Preparation):
-    """Rows spread over a pool in double precision, and the weights they stand for."""
+def glanced_rows(pool: PooledRows, preparation: Preparation) -> Chunk:
+    """Rows spread over a pool in double precision, with weights they stand for."""
     weights = preparation.weigh(pool.block.target, pool.weights)
     counted = np.flatnonzero(weights)
     chosen = counted[:: -(-len(counted) // _GLANCED_ROWS)]
     rows, target, own, _ = pool.block
     chunk = Chunk(0, rows[chosen], target[chosen], None if own is None else own[chosen])
     chunk = preparation.apply(chunk)
-    return chunk._replace(rows=chunk.rows.astype(np.float64)), weights[chosen]
+    return chunk._replace(rows=chunk.rows.astype(np.float64), weights=weights[chosen])
 
 
 class _Reading:

@@ -26,6 +26,7 @@ from skcara.passes._influence import DrawInfluential
 from skcara.passes._single_rows import (
     Columns,
     Draw,
+    Glance,
     Take,
     TakeBlock,
     TakenRows,
@@ -45,6 +46,7 @@ __all__ = [
     "FoldHessians",
     "FoldMoments",
     "FoldSums",
+    "Glance",
     "Gram",
     "GramSums",
     "GroupProducts",

@@ -244,6 +244,17 @@ class Draw:
 
 
 @dataclass(frozen=True, eq=False)
+class Glance:
+    """A :class:`~skcara.data.Chunk` of some thousand rows, as they are."""
+
+    cost = 0.0
+
+    def fetch(self, source):
+        """Leave it to the source."""
+        return source.glance()
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """A source with some of the columns, as a copy."""
 

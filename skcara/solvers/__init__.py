@@ -1,10 +1,11 @@
 """Solvers: generators of requests and rounds, and the driver that answers them."""
 
-from skcara.solvers._driver import Solver, answer_all, drive
+from skcara.solvers._driver import Solver, answer_all, drive, drive_search
 from skcara.solvers._registry import SOLVERS, SolverFactory, resolve_solver
 from skcara.solvers._rounds import (
     HISTORY_DTYPE,
     Measure,
+    Report,
     Round,
     SolverResult,
     Status,
@@ -18,6 +19,7 @@ __all__ = [
     "HISTORY_DTYPE",
     "SOLVERS",
     "Measure",
+    "Report",
     "Round",
     "Solver",
     "SolverFactory",
@@ -26,6 +28,7 @@ __all__ = [
     "Way",
     "answer_all",
     "drive",
+    "drive_search",
     "resolve_solver",
     "standardised",
 ]

@@ -6,6 +6,10 @@ A solver is a generator. It yields requests for sums over the data or for single
 looks at a clock. The driver gathers what all of them ask for, reads the data once, and
 answers all; it applies the stopping test, counts passes, keeps the history and tells
 observers. So fits, searches, progress bars, plots and benchmarks see the same thing.
+
+A search is such a generator too. It knows by itself when it is done: instead of rounds
+it yields a :class:`Report` of how far it is, is sent whether somebody asks it to stop,
+and returns what it has found.
 """
 
 import time
@@ -16,7 +20,13 @@ import numpy as np
 
 from skcara.data import Source
 from skcara.objective import Evaluation
-from skcara.solvers._rounds import HISTORY_DTYPE, Round, SolverResult, Status
+from skcara.solvers._rounds import (
+    HISTORY_DTYPE,
+    Report,
+    Round,
+    SolverResult,
+    Status,
+)
 from skcara.solvers._strategy import Way
 
 # A small gradient may hide a large error: rare classes and sparse columns have small
@@ -30,6 +40,8 @@ _ROUNDING = 64 * np.finfo(np.float64).eps
 
 Solver = Generator[Any, Any, None]
 Observer = Callable[[int, np.void, Evaluation], bool]
+Search = Generator[Any, Any, Any]
+SearchObserver = Callable[[Any, float], bool]
 
 
 def drive(
@@ -68,9 +80,40 @@ def drive(
         If the objective is not finite at a starting point.
     """
     runs = [
-        _Run(number, solver, source.facts.n_rows, tol, max_iter, observer)
+        _SolverRun(number, solver, source.facts.n_rows, tol, max_iter, observer)
         for number, solver in enumerate(solvers)
     ]
+    _run_all(runs, source)
+    return [run.result() for run in runs]
+
+
+def drive_search(
+    search: Search, source: Source, observer: SearchObserver | None = None
+) -> tuple[Any, float]:
+    """Run a search until it returns.
+
+    Parameters
+    ----------
+    search : generator
+    source : Source
+    observer : callable, optional
+        Called with the state of each :class:`Report` and the passes so far; a true
+        return value asks the search to stop.
+
+    Returns
+    -------
+    found : object
+        What the search returns.
+    passes : float
+        Full reads of the data.
+    """
+    run = _SearchRun(search, observer)
+    _run_all([run], source)
+    return run.found, run.passes
+
+
+def _run_all(runs, source):
+    """Read for all runs until each has what it wants."""
     try:
         for run in runs:
             run.advance(None)
@@ -81,7 +124,6 @@ def drive(
             run.close()
         if hasattr(source, "release"):
             source.release()
-    return [run.result() for run in runs]
 
 
 def _answer_runs(source, runs):
@@ -124,27 +166,22 @@ def _spread(answers, positions, result, is_stacked):
 
 
 class _Run:
-    """One solver: what it waits for, and what it has told.
+    """One generator: what it waits for, and what its requests cost.
 
     Attributes
     ----------
     requests : list
-        What the solver waits for; empty once it has stopped.
+        What the generator waits for; empty once it has stopped.
+    passes : float
+        Full reads of the data so far.
     """
 
-    def __init__(self, number, solver, n_rows, tol, max_iter, observer):
+    def __init__(self, generator):
         self.requests: list = []
-        self._number, self._solver, self._n_rows = number, solver, n_rows
-        self._tol, self._max_iter, self._observer = tol, max_iter, observer
-        self._started = time.perf_counter()
+        self.passes = 0.0
+        self._generator = generator
         self._asked_for_list = False
-        self._records: list[np.ndarray] = []
-        self._best: Evaluation | None = None
-        # The best one within the tolerance.
-        self._accepted: Evaluation | None = None
-        self._measure, self._passes = None, 0.0
-        self._n_recombinations = self._n_calibrations = 0
-        self._status, self._way = Status.STALLED, Way.DESCENT
+        self._is_over = False
 
     def answer(self, answers: list) -> None:
         """Go on with the answers to the requests."""
@@ -152,30 +189,77 @@ class _Run:
         self.advance(answers if self._asked_for_list else answers[0])
 
     def advance(self, value: Any) -> None:
-        """Let the solver go on until it asks for something or has to stop."""
-        while True:
+        """Let the generator go on until it asks for something or has to stop."""
+        while not self._is_over:
             try:
-                item = self._solver.send(value)
-            except StopIteration:
-                self._accept()
+                item = self._generator.send(value)
+            except StopIteration as end:
+                self._end(end.value)
                 return
-            value = None
-            if isinstance(item, Way):
-                self._way = item
-                continue
-            if not isinstance(item, Round):
-                self._asked_for_list = isinstance(item, list)
-                if self._asked_for_list and not item:
-                    value = []
-                    continue
+            self._asked_for_list = isinstance(item, list)
+            if self._asked_for_list and not item:
+                value = []
+            elif self._asked_for_list or hasattr(item, "cost"):
                 self.requests = item if self._asked_for_list else [item]
-                self._passes += max(
-                    (request.cost for request in self.requests), default=0.0
-                )
+                self.passes += max(request.cost for request in self.requests)
                 return
-            if self._is_last(item):
-                self._solver.close()
-                return
+            else:
+                value = self._hear(item)
+
+    def _hear(self, item: Any) -> Any:
+        """Take notice of what is no request; what is returned is the answer."""
+        raise NotImplementedError
+
+    def _end(self, value: Any) -> None:
+        """Take notice of what the generator returns."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the generator, whether it has stopped or not."""
+        self._is_over = True
+        self._generator.close()
+
+
+class _SearchRun(_Run):
+    """A search, which ends by itself."""
+
+    def __init__(self, search, observer):
+        super().__init__(search)
+        self.found: Any = None
+        self._observer = observer
+
+    def _hear(self, report: Report) -> bool:
+        observer = self._observer
+        return observer is not None and bool(observer(report.state, self.passes))
+
+    def _end(self, value):
+        self.found = value
+
+
+class _SolverRun(_Run):
+    """A solver, with the test that stops it and what it has told."""
+
+    def __init__(self, number, solver, n_rows, tol, max_iter, observer):
+        super().__init__(solver)
+        self._number, self._n_rows = number, n_rows
+        self._tol, self._max_iter, self._observer = tol, max_iter, observer
+        self._started = time.perf_counter()
+        self._records: list[np.ndarray] = []
+        self._best: Evaluation | None = None
+        # The best one within the tolerance.
+        self._accepted: Evaluation | None = None
+        self._measure = None
+        self._n_recombinations = self._n_calibrations = 0
+        self._status, self._way = Status.STALLED, Way.DESCENT
+
+    def _hear(self, item: Way | Round) -> None:
+        if isinstance(item, Way):
+            self._way = item
+        elif self._is_last(item):
+            self.close()
+
+    def _end(self, value):
+        self._accept()
 
     def _is_last(self, current: Round) -> bool:
         evaluation = current.evaluation
@@ -224,7 +308,7 @@ class _Run:
 
     def _record(self, index, current: Round):
         evaluation, measure = current.evaluation, current.measure
-        self._passes += current.reduced_rows / self._n_rows
+        self.passes += current.reduced_rows / self._n_rows
         self._n_recombinations += current.n_recombinations
         self._n_calibrations += current.n_calibrations
         if measure is not None:
@@ -232,7 +316,7 @@ class _Run:
         record = np.array(
             (
                 index,
-                self._passes,
+                self.passes,
                 time.perf_counter() - self._started,
                 evaluation.objective,
                 evaluation.optimality,
@@ -245,10 +329,6 @@ class _Run:
         self._records.append(record)
         return record
 
-    def close(self) -> None:
-        """End the solver, whether it has stopped or not."""
-        self._solver.close()
-
     def result(self) -> SolverResult:
         """How the run went."""
         return SolverResult(
@@ -256,7 +336,7 @@ class _Run:
             status=self._status,
             way=self._way,
             n_rounds=max(len(self._records) - 1, 1),
-            passes=self._passes,
+            passes=self.passes,
             n_recombinations=self._n_recombinations,
             n_calibrations=self._n_calibrations,
             measure=self._measure,

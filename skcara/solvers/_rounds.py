@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,13 @@ class Round:
     inner_steps: int = 0
     measure: Measure | None = None
     predicted: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a search is; answered with whether somebody asks it to stop."""
+
+    state: Any
 
 
 class Status(Enum):

@@ -37,7 +37,8 @@ def _can_shift(source, fit_intercept):
 
 def _glance_moments(source, fit_intercept):
     """Weighted mean and spread of the columns on up to a few thousand rows."""
-    rows, weights = source.glance()
+    seen = source.glance()
+    rows, weights = seen.rows, seen.weights
     shares = weights / weights.sum()
     mean = shares @ rows
     if sparse.issparse(rows):

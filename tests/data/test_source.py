@@ -99,8 +99,8 @@ def test_unaligned_rows_give_the_same_bits():
     aligned, odd = (make_source(rows) for rows in (X, unaligned(X)))
     for task in (ColumnSums(), ColumnSums(np.square)):
         assert_array_equal(aligned.run([task])[0][0], odd.run([task])[0][0])
-    assert_array_equal(aligned.glance()[0], odd.glance()[0])
-    assert odd.glance()[0].flags.aligned
+    assert_array_equal(aligned.glance().rows, odd.glance().rows)
+    assert odd.glance().rows.flags.aligned
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -158,7 +158,7 @@ def test_rows_of_weight_zero_are_never_seen(layout, fill):
         source.run([ColumnSums()])[0], other.run([ColumnSums()])[0], strict=True
     ):
         assert_allclose(two, one, rtol=1e-12)
-    assert_allclose(dense(other.glance()[0]), dense(source.glance()[0]))
+    assert_allclose(dense(other.glance().rows), dense(source.glance().rows))
     for _ in range(5):
         indices, _ = other.draw(100, np.random.RandomState(0))
         assert not is_idle[indices].any()

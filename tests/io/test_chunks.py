@@ -105,7 +105,8 @@ def test_row_numbers_are_consecutive():
 def test_a_glance_shows_the_columns(global_random_seed):
     X, y, weights = make_rows(global_random_seed, n_rows=30_000)
     source = from_chunks(opener(X, y, weights)).for_regression()
-    rows, shares = source.glance()
+    seen = source.glance()
+    rows, shares = seen.rows, seen.weights
     assert 2000 < len(rows) <= 4096
     mean, spread = weights @ X / weights.sum(), X.std(axis=0)
     assert (np.abs(shares @ rows / shares.sum() - mean) < 0.2 * spread).all()
@@ -122,7 +123,7 @@ def test_some_of_the_columns():
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert few.facts.n_features == 2
     assert few.facts.n_entries == 10_000
-    assert few.glance()[0].shape[1] == 2
+    assert few.glance().rows.shape[1] == 2
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"no": 2.0, "yes": 0.5}])

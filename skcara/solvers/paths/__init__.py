@@ -2,19 +2,13 @@
 
 from skcara.solvers.paths._atom_sums import AtomSums
 from skcara.solvers.paths._fold_column import MAX_SCORE_ERROR, Column
-from skcara.solvers.paths._fold_search import (
-    FoldProblems,
-    SearchRound,
-    answer_search,
-    search_folds,
-)
+from skcara.solvers.paths._fold_problems import FoldProblems
+from skcara.solvers.paths._fold_search import SearchRound, search_folds
 from skcara.solvers.paths._penalty_search import (
     Choice,
     FullPath,
     PenaltyGrid,
     SearchState,
-    first_task,
-    rows_for_shift,
     search_penalties,
     solve_full_path,
 )
@@ -29,9 +23,6 @@ __all__ = [
     "PenaltyGrid",
     "SearchRound",
     "SearchState",
-    "answer_search",
-    "first_task",
-    "rows_for_shift",
     "search_folds",
     "search_penalties",
     "solve_full_path",

@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from skcara.data import Coordinates, Facts, FoldSets
-from skcara.objective import KKTViolation, Loss, Problem, SeparablePenalty
-from skcara.passes import Draw, DrawInfluential, EvaluateFolds, FoldHessians, Take
-from skcara.solvers._driver import answer_all
+from skcara.passes import Draw, DrawInfluential, EvaluateFolds, Take
+from skcara.solvers._rounds import Report
 from skcara.solvers._sample_size import (
     can_grow,
     grown,
@@ -34,12 +32,9 @@ from skcara.solvers._sample_size import (
     measure_rows,
 )
 from skcara.solvers.paths._fold_column import Column, Quality, TestSet
-from skcara.solvers.paths._fold_newton import (
-    FoldPoints,
-    Tilt,
-    minimize_folds,
-    penalised_model,
-)
+from skcara.solvers.paths._fold_models import FoldModels, by_penalty
+from skcara.solvers.paths._fold_newton import FoldPoints, Tilt, minimize_folds
+from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_sample import FoldSample
 
 # Up to this many entries of X all rows are in the sample.
@@ -52,8 +47,6 @@ _COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-12
 # Predicted decrease of a mean loss from which on a quadratic model is as good as the
 # loss on a sample.
 _NEAR = 1e-5
-# Disappointing steps after which a Hessian of all rows is worth its price.
-_PATIENCE = 2
 # By which a violation is expected to fall from one read to the next.
 _EXPECTED_CONTRACTION = 0.05
 # Single precision is for tolerances far above its noise, for well-conditioned problems
@@ -61,56 +54,6 @@ _EXPECTED_CONTRACTION = 0.05
 # more has difficulties enough.
 _MIN_SINGLE_TOL, _MIN_SINGLE_EIGENVALUE = 1e-6, 1e-4
 _MAX_SINGLE_COORDS, _MAX_SINGLE_READS = 400, 5
-# Share of the memory of X that all models may take before they are made anew in each
-# round, and the Hessians of one read.
-_MODEL_SHARE, _FREE_MODEL_BYTES = 0.05, 2**23
-
-
-@dataclass(frozen=True, eq=False)
-class FoldProblems:
-    """What a search minimises.
-
-    Attributes
-    ----------
-    facts : Facts
-    loss : Loss
-    coordinates : Coordinates
-        Those of the solver.
-    sets : FoldSets
-    penalties : list of list of SeparablePenalty
-        In the user's coordinates, for each fold and penalty.
-    chains : list of list of int
-        Numbers of penalties from strong to weak, each chain beginning anew.
-    train_weights, test_weights : ndarray of shape (n_folds,)
-        Total weights of the sets.
-    has_test : bool
-        Whether scores are asked for.
-    test_factors : ndarray of shape (n_classes,), optional
-        By which the weight of a row is multiplied in scores, for each class.
-    """
-
-    facts: Facts
-    loss: Loss
-    coordinates: Coordinates
-    sets: FoldSets
-    penalties: list[list[SeparablePenalty]]
-    chains: list[list[int]]
-    train_weights: np.ndarray
-    test_weights: np.ndarray
-    has_test: bool = True
-    test_factors: np.ndarray | None = None
-
-    def problem(self, fold: int, number: int) -> Problem:
-        """The problem of one fold and penalty."""
-        facts = replace(self.facts, total_weight=float(self.train_weights[fold]))
-        penalty = self.penalties[fold][number]
-        return Problem(facts, self.loss, penalty, KKTViolation(), self.coordinates)
-
-    @property
-    def all_rows(self) -> Problem:
-        """A problem on all rows, of the first penalty."""
-        penalty = self.penalties[0][0]
-        return Problem(self.facts, self.loss, penalty, KKTViolation(), self.coordinates)
 
 
 @dataclass(frozen=True)
@@ -119,15 +62,19 @@ class SearchRound:
 
     Attributes
     ----------
+    problems : FoldProblems
     columns : list of Column
         Ordered by fold, then by penalty.
-    n_reads, n_done : int
-        Reads, and columns that are done.
+    n_done : int
+        Columns that are done.
+    is_stopped : bool
+        Whether somebody asked to stop.
     """
 
+    problems: FoldProblems
     columns: list[Column]
-    n_reads: int
     n_done: int
+    is_stopped: bool = False
 
     @property
     def optimality(self) -> float:
@@ -137,8 +84,8 @@ class SearchRound:
 
 def search_folds(
     problems: FoldProblems, *, tol: float, max_iter: int, rng
-) -> Generator[Any, Any, None]:
-    """Solve all columns; yields requests, and a round after each read for all.
+) -> Generator[Any, Any, SearchRound]:
+    """Solve all columns.
 
     Parameters
     ----------
@@ -148,47 +95,29 @@ def search_folds(
     max_iter : int
         Rounds after the starting points.
     rng : numpy.random.RandomState
-    """
-    search = _FoldSearch(problems, tol, rng)
-    yield from search.start()
-    for n_round in range(max_iter + 1):
-        yield from search.read(n_round)
-        n_done = len(search.columns) - len(search.active)
-        yield SearchRound(search.columns, search.n_reads, n_done)
-        if not search.active or n_round == max_iter:
-            return
-        yield from search.advance()
 
-
-def answer_search(search, source, on_round):
-    """Answer the requests of a search until it ends or somebody asks to stop.
-
-    Parameters
-    ----------
-    search : generator
-        Of :func:`search_folds`.
-    source : Source
-    on_round : callable
-        Called with each :class:`SearchRound`; a true return value stops the search.
+    Yields
+    ------
+    item : request or Report
+        A report of the :class:`SearchRound` after each read for all columns.
 
     Returns
     -------
     last : SearchRound
-    is_stopped : bool
     """
-    item, last = next(search), None
-    while True:
-        if isinstance(item, SearchRound):
-            last, answer = item, None
-            if on_round(item):
-                search.close()
-                return last, True
-        else:
-            [answer] = answer_all(source, [item])
-        try:
-            item = search.send(answer)
-        except StopIteration:
-            return last, False
+    search = _FoldSearch(problems, tol, rng)
+    yield from search.start()
+    for n_round in range(max_iter + 1):
+        if n_round:
+            yield from search.advance()
+        yield from search.read(n_round)
+        n_done = len(search.columns) - len(search.active)
+        current = SearchRound(problems, search.columns, n_done)
+        if (yield Report(current)):
+            return replace(current, is_stopped=True)
+        if not search.active:
+            break
+    return current
 
 
 class _FoldSearch:
@@ -202,7 +131,7 @@ class _FoldSearch:
             for number in range(n_penalties)
         ]
         self.active = list(self.columns)
-        self.n_reads = 0
+        self._models = FoldModels(problems, len(self.columns))
         facts, n_params = self._full.facts, self._full.n_params
         n_entries = facts.n_rows * n_params
         if facts.is_sparse:
@@ -225,7 +154,6 @@ class _FoldSearch:
             indices, weights = yield Draw(self._size, self._rng)
         else:
             seed = self._rng.randint(np.iinfo(np.int32).max)
-            self.n_reads += 1
             indices, weights = yield DrawInfluential(
                 full, *self._influence, self._size, seed
             )
@@ -337,7 +265,6 @@ class _FoldSearch:
             problems.test_factors,
             self._is_single and n_round < _MAX_SINGLE_READS,
         )
-        self.n_reads += 1
         self._make_models()
         for position, column in enumerate(self.active):
             test = None
@@ -355,7 +282,7 @@ class _FoldSearch:
             if not column.is_done(self._tol, with_score=problems.has_test)
         ]
         for column in self.columns:
-            if not self._keeps_models or column not in self.active:
+            if not self._models.are_kept or column not in self.active:
                 column.model = None
 
     @property
@@ -373,8 +300,8 @@ class _FoldSearch:
         """Choose the next point of all active columns."""
         self._make_models()
         yield from self._improve_models()
-        for number in {column.number for column in self.active}:
-            self._step(self._columns_of(number))
+        for columns in by_penalty(self.active):
+            self._step(columns)
 
     def _step(self, columns):
         """Minimise on the sample where that is better than a step with the model."""
@@ -404,90 +331,29 @@ class _FoldSearch:
 
     # ---- models ----------------------------------------------------------------
 
-    @property
-    def _keeps_models(self):
-        return len(self.columns) * self._model_bytes <= self._affordable_bytes
-
-    @property
-    def _model_bytes(self):
-        return 8 * self._full.n_coords**2
-
-    @property
-    def _affordable_bytes(self):
-        return max(_MODEL_SHARE * 8 * self._full.facts.n_entries, _FREE_MODEL_BYTES)
-
-    def _make_models(self, *, anew=False):
-        """Hessians of the sample at the mean point of the columns of each penalty."""
-        for number in {column.number for column in self.active}:
-            columns = self._columns_of(number)
-            if not anew and all(column.model is not None for column in columns):
-                continue
-            params = [
-                column.params if column.anchor is None else column.anchor.params
-                for column in columns
-            ]
-            hessians = self._sample.hessians(np.mean(params, axis=0))
-            for column in columns:
-                self._use_hessian(column, hessians[column.fold])
-
-    def _use_hessian(self, column, hessian, quality=Quality.SAMPLE):
-        penalty = column.problem.penalty
-        model = penalised_model(hessian, penalty, self._full.n_outputs)
-        column.use_model(model, quality)
+    def _make_models(self):
+        """Models of the sample, where they are missing."""
+        missing = [
+            column
+            for group in by_penalty(self.active)
+            if any(column.model is None for column in group)
+            for column in group
+        ]
+        self._models.use_sample(self._sample, missing)
 
     def _improve_models(self):
-        """Better Hessians for columns that make no progress: more rows, then all.
-
-        First at one point for all folds of a penalty, then each at its own.
-        """
+        """Better Hessians for columns that make no progress: more rows, then all."""
         if self._has_all_rows:
-            for column in self.active:
-                hessian = self._sample.hessian(column.anchor.params, column.fold)
-                self._use_hessian(column, hessian, Quality.OWN_POINT)
+            self._models.use_all_rows(self._sample, self.active)
             return
         poor = [one for one in self.active if one.n_poor]
-        sampled = [one for one in poor if one.quality is Quality.SAMPLE]
-        if sampled and can_grow(self._size, self._max_size):
+        is_sampled = any(one.quality is Quality.SAMPLE for one in poor)
+        if is_sampled and can_grow(self._size, self._max_size):
             self._size = min(grown(self._size), self._max_size)
             yield from self._draw()
-            self._make_models(anew=True)
+            self._models.use_sample(self._sample, self.active)
             return
-        # Secant updates may do for less what a Hessian of all rows would.
-        poor = [one for one in poor if one.n_poor >= _PATIENCE]
-        sampled = [one for one in poor if one.quality is Quality.SAMPLE]
-        numbers = sorted({column.number for column in sampled})
-        groups = [self._columns_of(number) for number in numbers]
-        shared = [(group, Quality.SHARED_POINT) for group in groups]
-        own = [
-            ([column], Quality.OWN_POINT)
-            for column in poor
-            if column.quality is not Quality.SAMPLE
-        ]
-        yield from self._read_hessians(shared + own)
-
-    def _read_hessians(self, groups):
-        """Hessians of all rows for groups of columns, as many as fit into memory."""
-        problems, budget = self._problems, self._affordable_bytes
-        chosen = []
-        for group, quality in groups:
-            budget -= self._model_bytes * len(group)
-            if not chosen or budget > 0:
-                chosen.append((group, quality))
-        if not chosen:
-            return
-        params = [
-            np.mean([column.anchor.params for column in group], axis=0)
-            for group, _ in chosen
-        ]
-        folds = [np.array([column.fold for column in group]) for group, _ in chosen]
-        answers = yield FoldHessians(
-            problems.coordinates, problems.loss, problems.sets, np.array(params), folds
-        )
-        self.n_reads += 1
-        for (group, quality), hessians in zip(chosen, answers, strict=True):
-            for column, hessian in zip(group, hessians, strict=True):
-                weight = problems.train_weights[column.fold]
-                self._use_hessian(column, hessian / weight, quality)
+        yield from self._models.improve(poor, self.active)
 
     def _may_be_single(self):
         """Whether gradients in single precision are accurate enough.

@@ -9,16 +9,18 @@ because the target is nearly a linear function of the features, are computed fro
 residuals in one more read (:mod:`skcara.solvers.paths._residuals`).
 
 A search is a generator, as all solvers are: it yields what it wants to be read and is
-sent the sums, and it yields its state after each step.
+sent the sums, and it reports its state after each step.
 """
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skcara.data import Chunk, FoldBatch
+from skcara.data import FoldBatch
+from skcara.passes import Glance
+from skcara.solvers._rounds import Report
 from skcara.solvers.paths._atom_sums import AtomSums, choose_shift
 from skcara.solvers.paths._basis import refining_task
 from skcara.solvers.paths._grid import alpha_grid
@@ -32,8 +34,8 @@ from skcara.solvers.paths._search import (
     iterate_folds,
 )
 
-# Rows from which the shift is estimated; a deviation more or less does not matter.
-_SHIFT_ROWS = 255
+# About so many rows tell the shift; a deviation more or less does not matter.
+_SHIFT_ROWS = 256
 # Bound on the relative error of a score above which the rows are read once more.
 _MAX_SCORE_ERROR = 1e-7
 # A second read of moments cannot be improved upon by a third.
@@ -148,6 +150,8 @@ class SearchState:
     doubts : list
         Folds with scores that may be wrong, because they are small differences of
         large moments.
+    is_stopped : bool
+        Whether somebody asked to stop.
     """
 
     n_reads: int
@@ -158,6 +162,7 @@ class SearchState:
     bounds: list = field(default_factory=list)
     gaps: list = field(default_factory=list)
     doubts: list = field(default_factory=list)
+    is_stopped: bool = False
 
     def best(self) -> tuple[int, int]:
         """Ratio and penalty of the least mean error so far, the first of equal ones.
@@ -193,21 +198,11 @@ class Choice(NamedTuple):
     fit: FullPath
 
 
-def rows_for_shift(n_rows: int):
-    """Numbers of some rows, spread evenly, from which a shift is chosen."""
-    return np.unique(np.linspace(0, n_rows - 1, _SHIFT_ROWS).astype(np.intp))
-
-
-def first_task(chunk: Chunk, batches: list[FoldBatch] | None = None) -> AtomSums:
-    """What the first read sums; without folds, over all rows.
-
-    ``chunk`` has the rows of :func:`rows_for_shift`.
-    """
-    rows, target = chunk.rows, chunk.target
-    if chunk.weights is not None and chunk.weights.any():
-        rows, target = rows[chunk.weights > 0], target[chunk.weights > 0]
-    n_atoms = (1,) if batches is None else tuple(batch.n_atoms for batch in batches)
-    return AtomSums(n_atoms, choose_shift(rows, target))
+def _first_task(n_atoms: tuple[int, ...]) -> Generator[Any, Any, AtomSums]:
+    """What the first read sums, for batches of folds with so many atoms."""
+    seen = yield Glance()
+    few = slice(None, None, max(seen.n_rows // _SHIFT_ROWS, 1))
+    return AtomSums(n_atoms, choose_shift(seen.rows[few], seen.target[few]))
 
 
 def settings_of(grid: PenaltyGrid, task: AtomSums) -> SearchSettings:
@@ -223,41 +218,43 @@ def settings_of(grid: PenaltyGrid, task: AtomSums) -> SearchSettings:
 
 
 def search_penalties(
-    grid: PenaltyGrid, task: AtomSums, batches: list[FoldBatch]
-) -> Generator:
+    grid: PenaltyGrid, batches: list[FoldBatch]
+) -> Generator[Any, Any, tuple[SearchState, "Choice"]]:
     """Paths of all folds, from as few reads as they need.
 
     Yields
     ------
-    item : task or SearchState
-        A read, to be answered with its sums; or the state after a read or a fold.
-        Folds that another read will solve again are not told of.
+    item : request or Report
+        A report of the :class:`SearchState` after a read or a fold. Folds that another
+        read will solve again are not told of.
 
     Returns
     -------
     state : SearchState
     choice : Choice
     """
+    task = yield from _first_task(tuple(batch.n_atoms for batch in batches))
     atoms = yield task
     state = _state_after(atoms, task, grid)
-    yield state
     choice = yield from _search(grid, batches, atoms, state)
     if choice is None:
         task = refining_task(task, atoms, state.settings.n_features)
         atoms = yield task
         state = replace(_state_after(atoms, task, grid, state.grids), n_reads=2)
-        yield state
         choice = yield from _search(grid, batches, atoms, state)
-    if state.doubts and state.n_reads < grid.max_reads:
+    if state.doubts and state.n_reads < grid.max_reads and not state.is_stopped:
         folds = tuple(doubt.points for doubt in state.doubts)
         state.resolve_doubts((yield HeldOutSquares(folds, task.shift)))
-        yield state
+        yield Report(state)
         choice = state.choose()
     return state, choice
 
 
 def _search(grid, batches, atoms, state):
     """Go through all folds and choose; None if that needs better moments."""
+    state.is_stopped = yield Report(state)
+    if state.is_stopped:
+        return state.choose()
     settings, n_doubtful = state.settings, 0
     n_folds = sum(len(batch.train) for batch in batches)
     # A read of residuals costs as much as one of the moments at about so many points.
@@ -275,7 +272,9 @@ def _search(grid, batches, atoms, state):
         state.gaps.append(paths.gaps)
         if is_doubtful.any():
             state.doubts.append(_doubt(number, fold, paths, is_doubtful, settings))
-        yield state
+        state.is_stopped = yield Report(state)
+        if state.is_stopped:
+            return state.choose()
     choice = state.choose()
     return None if may_refine and choice.fit.relative_gaps[0] > grid.tol else choice
 
@@ -308,20 +307,21 @@ def _state_after(atoms, task, grid, grids=None):
     return SearchState(1, problem, settings, grids or grid.grids(problem))
 
 
-def solve_full_path(grid: PenaltyGrid, task: AtomSums) -> Generator:
+def solve_full_path(
+    grid: PenaltyGrid,
+) -> Generator[Any, Any, tuple[np.ndarray, FullPath]]:
     """The path on all rows for the first ratio.
 
     Yields
     ------
-    task : AtomSums
-        A read, to be answered with its sums.
+    request
 
     Returns
     -------
     alphas : ndarray of shape (n_alphas,)
     path : FullPath
-    n_reads : int
     """
+    task = yield from _first_task((1,))
     atoms = yield task
     state = _state_after(atoms, task, grid)
     ((l1_ratio, alphas),) = state.grids
@@ -331,5 +331,4 @@ def solve_full_path(grid: PenaltyGrid, task: AtomSums) -> Generator:
         atoms = yield task
         state = _state_after(atoms, task, grid, state.grids)
         path = fit_full_path(state.problem, alphas, l1_ratio, state.settings)
-        return alphas, path, 2
-    return alphas, path, 1
+    return alphas, path

@@ -1,0 +1,193 @@
+"""The search of CaLogisticRegressionCV, from the rows to scores of all penalties.
+
+A search is a generator: it asks for what it wants to be read and is sent the answers,
+see :mod:`skcara.solvers`. The driver reads, counts and tells observers.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skcara.data import ArraySource, FoldSets
+from skcara.estimators._classifier import linear_attributes
+from skcara.estimators._held_out import FoldScoring, score_held_out
+from skcara.estimators._logistic_grid import LogisticGrid
+from skcara.passes import FoldMoments
+from skcara.solvers.paths import Column, FoldProblems, SearchRound, search_folds
+
+
+@dataclass(frozen=True, eq=False)
+class SearchData:
+    """Rows, folds and scores of a search.
+
+    Attributes
+    ----------
+    source : Source
+        Its weights are those of the rows times those of their classes.
+    sets : FoldSets
+    classes : ndarray of shape (n_classes,)
+    class_factors : ndarray of shape (n_classes,) or None
+        Weights of the classes.
+    sample_weight : ndarray of shape (n_rows,) or None
+        Weights of the rows without those of their classes.
+    scoring : FoldScoring
+    uses_losses : bool
+        Whether scores are the mean losses that the search knows anyway.
+    """
+
+    source: ArraySource
+    sets: FoldSets
+    classes: np.ndarray
+    class_factors: np.ndarray | None
+    sample_weight: np.ndarray | None
+    scoring: FoldScoring
+    uses_losses: bool
+
+    @property
+    def set_weights(self):
+        """Weights of the training sets, with class weights, and of the test sets."""
+        n_rows = self.source.facts.n_rows
+        train, _ = self.sets.totals(self.source.weights, n_rows)
+        _, test = self.sets.totals(self.sample_weight, n_rows)
+        for name, weights in (("training", train), ("test", test)):
+            if not weights.all():
+                fold = int(np.argmin(weights))
+                raise ValueError(
+                    f"The {name} set of fold {fold} has no rows of positive weight; "
+                    "choose another cv."
+                )
+        return train, test
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search has found.
+
+    Attributes
+    ----------
+    columns : list of Column
+        Ordered by fold, then by penalty.
+    paths : ndarray of shape (n_folds, n_penalties, n_outputs, n_features [+ 1])
+    scores : ndarray of shape (n_folds, n_penalties)
+    scale : ndarray of shape (n_features,)
+        What features are divided by in a fit of all rows.
+    is_stopped : bool
+        Whether somebody asked to stop.
+    """
+
+    columns: list[Column]
+    paths: np.ndarray
+    scores: np.ndarray
+    scale: np.ndarray
+    is_stopped: bool
+
+
+def search_logistic(
+    data: SearchData,
+    grid: LogisticGrid,
+    *,
+    standardize: bool,
+    tol: float,
+    max_iter: int,
+    rng,
+) -> Generator[Any, Any, Found]:
+    """Solve all folds and penalties, and score them.
+
+    Yields
+    ------
+    item : request or Report
+        Of :func:`skcara.solvers.paths.search_folds`, and requests for scores.
+
+    Returns
+    -------
+    found : Found
+    """
+    scales = [np.ones(data.source.facts.n_features)] * (data.sets.n_folds + 1)
+    if standardize:
+        scales = yield from _scales(data)
+    factors = data.class_factors
+    problems = grid.fold_problems(
+        data.source,
+        data.sets,
+        data.set_weights,
+        scales[:-1],
+        test_factors=None if factors is None or not data.uses_losses else 1 / factors,
+    )
+    last = yield from search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
+    params = np.array([column.anchor.params for column in last.columns])
+    params = params.reshape(data.sets.n_folds, -1, *params.shape[1:])
+    paths = _paths(problems, params)
+    if data.uses_losses:
+        scores = score_losses(last)
+    else:
+        scores = yield from score_held_out(
+            data.source.facts, data.sets, problems.coordinates, params, data.scoring
+        )
+    return Found(last.columns, paths, scores, scales[-1], last.is_stopped)
+
+
+def score_losses(current: SearchRound) -> np.ndarray:
+    """Negative losses on the held-out rows, of shape (n_folds, n_penalties)."""
+    losses = np.array([column.score_loss for column in current.columns])
+    return -losses.reshape(current.problems.sets.n_folds, -1)
+
+
+def _scales(data):
+    """What features are divided by, in each fold and on all rows."""
+    factors = data.class_factors
+    if factors is not None:
+        # Class weights are for fits, not for the scaler.
+        factors = np.divide(1.0, factors, where=factors > 0, out=0.0 * factors)
+    moments = yield FoldMoments(data.source.facts, data.sets.with_all_rows(), factors)
+    spreads = [np.sqrt(one.variance) for one in moments]
+    return [np.where(spread > 0, spread, 1.0) for spread in spreads]
+
+
+def _paths(problems: FoldProblems, params):
+    """Coefficients of all folds and penalties, intercepts behind them if any."""
+    paths = [
+        stacked_coef(problems.coordinates, one)
+        for one in params.reshape(-1, *params.shape[2:])
+    ]
+    return np.array(paths).reshape(*params.shape[:2], *paths[0].shape)
+
+
+def stacked_coef(coordinates, params) -> np.ndarray:
+    """Coefficients of a point for users, with the intercept behind them if any.
+
+    Shape (n_classes or 1, n_features [+ 1]).
+    """
+    linear = linear_attributes(*coordinates.to_user(params))
+    if not coordinates.fit_intercept:
+        return linear["coef_"]
+    return np.hstack([linear["coef_"], linear["intercept_"][:, None]])
+
+
+def best_numbers(scores, shape, is_common) -> list[int]:
+    """Number of the best penalty, of all folds together or of each.
+
+    Of equal scores the one with the smaller C wins, then the one with the ratio that
+    comes first, as in scikit-learn.
+    """
+    n_ratios, n_cs = shape
+    scores = scores.reshape(-1, n_ratios, n_cs).transpose(0, 2, 1)
+    scores = scores.reshape(len(scores), -1)
+    scores = scores.sum(axis=0, keepdims=True) if is_common else scores
+    # A fold that nobody has scored is no reason to choose its penalty.
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    numbers = []
+    for best in scores.argmax(axis=1):
+        position, ratio = divmod(int(best), n_ratios)
+        numbers.append(ratio * n_cs + position)
+    return numbers
+
+
+def chosen_penalty(grid: LogisticGrid, numbers) -> dict:
+    """Attributes that say which penalty was chosen: the mean of some of the grid."""
+    ratios, positions = np.divmod(numbers, len(grid.Cs))
+    return {
+        "C_": float(np.mean(grid.Cs[positions])),
+        "l1_ratio_": float(np.mean(grid.ratios[ratios])),
+    }
