@@ -11,11 +11,13 @@ from skcara.solvers import (
     HISTORY_DTYPE,
     SOLVERS,
     Measure,
+    Report,
     Round,
     SolverFactory,
     Status,
     Way,
     drive,
+    drive_search,
 )
 from skcara.solvers.newton import CanewtonOptions, iterate_canewton
 
@@ -239,3 +241,51 @@ def test_several_newton_solvers_read_as_often_as_one(case):
     for one, two in zip(alone, together, strict=True):
         assert one.status is two.status is Status.CONVERGED
         assert_allclose(one.evaluation.params, two.evaluation.params, atol=1e-6)
+
+
+def halve(case, n_steps):
+    """A search: ask for two points at a time, tell, and return all objectives."""
+    objectives = []
+    for step in range(n_steps):
+        points = [case.zeros + 0.5**step, case.zeros - 0.5**step]
+        requests = [Evaluate(case.problem, point) for point in points]
+        objectives += [answer.objective for answer in (yield requests)]
+        if (yield Report(step)):
+            return objectives, True
+    return objectives, False
+
+
+def test_a_search_returns_what_it_found_and_its_reads_are_counted(case):
+    told = []
+    (objectives, is_stopped), passes = drive_search(
+        halve(case, 3), case.source, lambda *state: told.append(state)
+    )
+    expected = [
+        case.evaluate(case.zeros + sign * 0.5**step).objective
+        for step in range(3)
+        for sign in (1, -1)
+    ]
+    assert_allclose(objectives, expected, rtol=1e-12)
+    assert told == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    assert (is_stopped, passes) == (False, 3.0)
+
+
+def test_a_search_ends_by_itself_when_asked_to_stop(case):
+    before = case.source.n_reads
+    (objectives, is_stopped), passes = drive_search(
+        halve(case, 9), case.source, lambda step, passes: step == 1
+    )
+    assert is_stopped
+    assert len(objectives) == 4
+    assert passes == case.source.n_reads - before == 2
+
+
+def test_a_search_is_closed_when_somebody_fails(case):
+    search = halve(case, 3)
+
+    def observer(step, passes):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive_search(search, case.source, observer)
+    assert search.gi_frame is None
