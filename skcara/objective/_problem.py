@@ -64,6 +64,8 @@ class Evaluation:
     groups : Groups or None
     is_separated : bool
         Whether the classes are separated and nothing keeps coefficients finite.
+    has_overflowed : bool
+        Whether squares of the predictions are too large for a number.
     loss_error : float
         Bound of the error of ``loss``, where the sums are not exact to rounding.
     gradient_error : ndarray of shape (n_params, n_outputs) or None
@@ -81,6 +83,7 @@ class Evaluation:
     dual_gap: float | None = None
     groups: Groups | None = None
     is_separated: bool = False
+    has_overflowed: bool = False
     loss_error: float = 0.0
     gradient_error: np.ndarray | None = None
 

@@ -67,6 +67,7 @@ class EvaluateCurvature(SumTask):
         coef, intercept = self._effective_params
         prediction = predictions(rows, coef)
         prediction += intercept
+        square = float(np.vdot(prediction, prediction))
         curvature = loss.curvature(target, prediction)
         if weights is not None:
             curvature *= weights[:, None]
@@ -76,7 +77,7 @@ class EvaluateCurvature(SumTask):
         columns = transposed(rows)
         sums = np.hstack([columns @ derivative, columns @ curvature])
         mass = np.concatenate([derivative.sum(axis=0), curvature.sum(axis=0)])
-        terms = [value, n_wrong, mass, sums]
+        terms = [value, n_wrong, square, mass, sums]
         if self.has_second:
             terms.append(transposed(squared(rows)) @ curvature)
         return terms
@@ -84,9 +85,9 @@ class EvaluateCurvature(SumTask):
     def finish(self, total):
         """Return the evaluation and the sums."""
         problem, n_outputs = self.problem, self.problem.n_outputs
-        for terms in total[2:]:
+        for terms in total[3:]:
             terms /= problem.total_weight
-        value, n_wrong, mass, sums, *second = total
+        value, n_wrong, square, mass, sums, *second = total
         if second:
             second = [self._corrected(second[0], sums[:, n_outputs:], mass[n_outputs:])]
         sums = problem.coordinates.correct_sums(sums, mass)
@@ -95,6 +96,7 @@ class EvaluateCurvature(SumTask):
             float(value) / problem.total_weight,
             np.ascontiguousarray(sums[:, :n_outputs]),
             is_separated=bool(problem.may_be_unbounded and n_wrong == 0),
+            has_overflowed=not np.isfinite(square),
         )
         first = sums[: problem.n_features, n_outputs:]
         return Curved(

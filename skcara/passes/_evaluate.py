@@ -120,18 +120,20 @@ class _EvaluateTask(SumTask):
         coef, intercept = self._effective_params
         prediction = predictions(rows, coef)
         prediction += intercept
-        losses, n_wrong, derivatives = [], [], []
+        losses, n_wrong, squares, derivatives = [], [], [], []
         for request, own in zip(self.requests, self._columns, strict=True):
             problem = request.problem
-            weights = problem.weights_of(chunk)
+            weights, own_prediction = problem.weights_of(chunk), prediction[:, own]
+            squares.append(float(np.vdot(own_prediction, own_prediction)))
             loss, derivative = problem.loss.weighted_sum(
-                problem.target_of(chunk), prediction[:, own], weights
+                problem.target_of(chunk), own_prediction, weights
             )
             losses.append(loss)
             n_wrong.append(problem.count_wrong(derivative, weights))
             derivatives.append(derivative)
         derivative = derivatives[0] if len(derivatives) == 1 else np.hstack(derivatives)
-        terms = [np.array(losses), np.array(n_wrong), derivative.sum(axis=0)]
+        terms = [np.array(losses), np.array(n_wrong), np.array(squares)]
+        terms.append(derivative.sum(axis=0))
         group_rows = self.requests[0].group_rows
         if group_rows is None:
             terms.append(transposed(rows) @ derivative)
@@ -162,16 +164,16 @@ class _EvaluateTask(SumTask):
 
     def finish(self, total):
         """Return one answer for each request."""
-        losses, n_wrong, mass, gradient, *rest = total
+        losses, n_wrong, squares, mass, gradient, *rest = total
         first, groups = self.requests[0], None
         if first.group_rows is not None:
             *groups, rest = *rest[:4], rest[4:]
         moments = None
         if self._wants_moments:
-            sums, squares = rest if len(rest) == 2 else (*rest, None)
+            sums, second = rest if len(rest) == 2 else (*rest, None)
             moments = ColumnMoments.from_sums(
                 sums,
-                squares,
+                second,
                 first.problem.facts.reference_row,
                 first.problem.total_weight,
             )
@@ -187,6 +189,7 @@ class _EvaluateTask(SumTask):
                 gradient[:, own] / problem.total_weight,
                 groups=None if groups is None else self._groups(groups, own),
                 is_separated=bool(problem.may_be_unbounded and n_wrong[number] == 0),
+                has_overflowed=not np.isfinite(squares[number]),
             )
             asked = request.moments is not None
             answers.append(Evaluated(problem, evaluation) if asked else evaluation)

@@ -37,6 +37,8 @@ from skcara.solvers._strategy import Way
 # known.
 _DECREASE_SHARE = 2e-3
 _ROUNDING = 64 * np.finfo(np.float64).eps
+# A slope of this size comes from values whose squares overflow.
+_LARGEST = 1e150
 
 Solver = Generator[Any, Any, None]
 Observer = Callable[[int, np.void, Evaluation], bool]
@@ -165,6 +167,16 @@ def _spread(answers, positions, result, is_stacked):
         answers[position] = answer
 
 
+def _is_moderate(evaluation: Evaluation) -> bool:
+    """Whether no value was too large for the sums at a first point.
+
+    A bounded slope hides a large value where its row is predicted with certainty, but
+    then the prediction shows it.
+    """
+    sizes = (evaluation.objective, evaluation.optimality)
+    return not evaluation.has_overflowed and max(map(abs, sizes)) <= _LARGEST
+
+
 class _Run:
     """One generator: what it waits for, and what its requests cost.
 
@@ -264,7 +276,7 @@ class _SolverRun(_Run):
     def _is_last(self, current: Round) -> bool:
         evaluation = current.evaluation
         index = len(self._records)
-        if index == 0 and not np.isfinite(evaluation.objective):
+        if index == 0 and not _is_moderate(evaluation):
             raise FloatingPointError(
                 "The objective is not finite at the first point: X or y contain values "
                 "that are too large. Scale them."

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import classification, regression
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
@@ -286,3 +286,22 @@ def test_values_too_large_to_square_are_an_error():
         CaLeastSquares(solver="cagd").fit(X, 1e200 * y)
     with pytest.raises(ValueError, match=r"X contains .*, whose square overflows"):
         CaLeastSquares(solver="cagd").fit(1e200 * X, y)
+
+
+@pytest.mark.parametrize("value", [1e160, 1e300, -1e300])
+@pytest.mark.parametrize("shape", [(500, 4), (60_000, 8), (150_000, 8), (10_000, 150)])
+@pytest.mark.parametrize(
+    "model",
+    [CaLasso(0.01), CaLeastSquares(), CaLogisticRegression()],
+    ids=lambda model: type(model).__name__,
+)
+def test_one_value_too_large_to_square_is_named(
+    model, shape, value, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.standard_normal(shape)
+    y = X @ rng.standard_normal(shape[1]) + rng.standard_normal(shape[0])
+    X[rng.integers(shape[0]), 3] = value
+    target = y > 0 if is_classifier(model) else y
+    with pytest.raises(ValueError, match=r"X contains .*, whose square overflows.*"):
+        clone(model).fit(X, target)
