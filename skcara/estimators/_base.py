@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skcara._sklearn_compat import (
     CachedSignatureMixin,
@@ -19,7 +19,10 @@ from skcara._sklearn_compat import (
 )
 from skcara.blocks import DIRECTIONS, PARTITIONS, SELECTIONS
 from skcara.data import Source, linear_predictions, one_blas_thread
-from skcara.estimators._validation import bad_values_explained
+from skcara.estimators._validation import (
+    bad_values_explained,
+    check_prediction_data,
+)
 from skcara.objective import Problem, SeparablePenalty
 from skcara.recombination import RECOMBINATION_METHODS
 from skcara.solvers import (
@@ -89,14 +92,7 @@ class LinearModel(CachedSignatureMixin, CallbackSupportMixin, BaseEstimator):
     def _predict_linear(self, X):
         """Check ``X`` and return its linear predictions, without a copy of it."""
         check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=("csr", "csc"),
-            dtype="numeric",
-            reset=False,
-            ensure_all_finite=False,
-        )
+        X = check_prediction_data(self, X)
         name = type(self).__name__
         inspect_entries = partial(
             assert_all_finite, estimator_name=name, input_name="X"

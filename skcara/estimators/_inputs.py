@@ -12,7 +12,9 @@ from functools import partial, wraps
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skcara.data import ArraySource
 from skcara.io import DataSource, from_dask
+from skcara.io._mapped import from_memory_map, is_larger_than_memory
 from skcara.io._predictions import is_lazy, predict_lazily
 
 #: Reads of a fit that takes steps: a survey, an evaluation after each of a few steps.
@@ -67,6 +69,31 @@ def _as_source(estimator, X, y, sample_weight) -> DataSource:
                 f"weights of their own: call {name}().fit(source)."
             )
     return X
+
+
+def array_source(X, target, weights=None, *, n_jobs=None):
+    """Return a source of checked arrays.
+
+    Parameters
+    ----------
+    X : ndarray, CSR matrix or table of columns
+    target : ndarray
+        Floats, or class codes.
+    weights : sliceable of length n_rows, optional
+    n_jobs : int, optional
+        Threads that read; a memory map that does not fit in memory is read by one,
+        in order.
+
+    Returns
+    -------
+    source : ArraySource or PartsSource
+    """
+    if not is_larger_than_memory(X):
+        return ArraySource(X, target, weights, n_jobs=n_jobs)
+    data = from_memory_map(X, target, weights)
+    if target.dtype.kind == "f":
+        return data.for_regression()
+    return data.for_classification()[1]
 
 
 def or_lazily(method):

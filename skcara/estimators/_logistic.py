@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
-from skcara.data import ArraySource, Coordinates
+from skcara.data import Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._classifier import (
@@ -15,7 +15,7 @@ from skcara.estimators._classifier import (
     linear_attributes,
 )
 from skcara.estimators._docstrings import fill_docstring
-from skcara.estimators._inputs import MANY_READS, opened
+from skcara.estimators._inputs import MANY_READS, array_source, opened
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
     check_sample_weight,
@@ -206,7 +206,7 @@ class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
             weights = check_sample_weight(sample_weight, X.shape[0])
             if self.class_weight is not None:
                 weights = ClassWeights(self.class_weight, classes, codes, weights)
-            source = ArraySource(X, codes, weights, n_jobs=self.n_jobs)
+            source = array_source(X, codes, weights, n_jobs=self.n_jobs)
             self._fit_source(source, classes, fit_data)
         return self
 

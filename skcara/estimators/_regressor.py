@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skcara._sklearn_compat import fit_context
-from skcara.data import ArraySource, Coordinates
+from skcara.data import Coordinates
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
-from skcara.estimators._inputs import MANY_READS, opened, or_lazily
+from skcara.estimators._inputs import MANY_READS, array_source, opened, or_lazily
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
 from skcara.io._predictions import is_lazy
@@ -96,7 +96,7 @@ class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
             X, y = check_training_data(self, X, y, y_numeric=True)
             y = y.astype(np.float64, copy=False)
             sample_weight = check_sample_weight(sample_weight, X.shape[0])
-            source = ArraySource(X, y, sample_weight, n_jobs=self.n_jobs)
+            source = array_source(X, y, sample_weight, n_jobs=self.n_jobs)
             self._fit_source(source, y.shape[1:], fit_data)
         return self
 

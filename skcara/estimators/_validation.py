@@ -6,9 +6,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from skcara.io._column_table import ColumnTable, as_columns
 from skcara.io._predictions import is_lazy
+from skcara.io._refusals import refuse_unread
 
 # Integer labels in a range of this size are encoded with a table instead of a sort.
 _MAX_LABEL_RANGE = 1 << 16
@@ -34,19 +36,43 @@ def check_training_data(estimator, X, y, **options):
     if _is_clean(X, y):
         return validate_data(estimator, X, y, skip_check_array=True)
     check_in_memory(X, type(estimator).__name__)
+    refuse_unread(X, "X", type(estimator).__name__)
+    refuse_unread(y, "y", type(estimator).__name__)
+    options = {"multi_output": True, "ensure_all_finite": False, **options}
+    if (table := _large_table(X)) is not None:
+        validate_data(estimator, X, skip_check_array=True)
+        # No entry of this one is stored; it stands in for the length of the table.
+        rows = np.broadcast_to(np.float64(0.0), (len(table), 1))
+        _, y = check_X_y(rows, y, estimator=estimator, **options)
+        return table, y
     X, y = validate_data(
-        estimator,
-        X,
-        y,
-        accept_sparse="csr",
-        dtype="numeric",
-        multi_output=True,
-        ensure_all_finite=False,
-        **options,
+        estimator, X, y, accept_sparse="csr", dtype="numeric", **options
     )
     if _is_checked_before(X):
         _assert_finite(X, estimator)
     return X, y
+
+
+def check_prediction_data(estimator, X):
+    """Return ``X`` as array, table of columns, CSR or CSC matrix."""
+    refuse_unread(X, "X", type(estimator).__name__)
+    if (table := _large_table(X)) is not None:
+        validate_data(estimator, X, skip_check_array=True, reset=False)
+        return table
+    return validate_data(
+        estimator,
+        X,
+        accept_sparse=("csr", "csc"),
+        dtype="numeric",
+        reset=False,
+        ensure_all_finite=False,
+    )
+
+
+def _large_table(X) -> ColumnTable | None:
+    """Read a table by its columns if a copy of it would not be small."""
+    n_entries = np.prod(getattr(X, "shape", 0))
+    return as_columns(X) if n_entries > _MAX_CHECKED_ENTRIES else None
 
 
 def _is_clean(X, y):
@@ -89,17 +115,25 @@ def _is_checked_before(X):
 
 
 def _assert_finite(X, estimator):
-    values = X.data if sparse.issparse(X) else X
     name = type(estimator).__name__
-    assert_all_finite(values, estimator_name=name, input_name="X")
+    for values in _entries(X):
+        assert_all_finite(values, estimator_name=name, input_name="X")
+
+
+def _entries(X):
+    """Entries of ``X``, in parts if it is a table of columns."""
+    table = _large_table(X)
+    if table is None:
+        yield X.data if sparse.issparse(X) else np.asarray(X)
+        return
+    for start in range(0, len(table), _MAX_LABEL_RANGE):
+        yield table[start : start + _MAX_LABEL_RANGE]
 
 
 def _assert_moderate(X, estimator):
     """Refuse values whose squares overflow: no sum of squares would be finite."""
-    values = X.data if sparse.issparse(X) else X
-    if not values.size or values.dtype.kind != "f":
-        return
-    for value in (float(values.max()), float(values.min())):
+    parts = (part for part in _entries(X) if part.size and part.dtype.kind == "f")
+    for value in (float(most) for v in parts for most in (v.max(), v.min())):
         if abs(value) > _LARGEST_VALUE:
             raise ValueError(
                 f"X contains {value:.3g}, whose square overflows. "
