@@ -174,7 +174,8 @@ def _is_moderate(evaluation: Evaluation) -> bool:
     then the prediction shows it.
     """
     sizes = (evaluation.objective, evaluation.optimality)
-    return not evaluation.has_overflowed and max(map(abs, sizes)) <= _LARGEST
+    # Written so that a NaN is not moderate.
+    return not evaluation.has_overflowed and all(abs(s) <= _LARGEST for s in sizes)
 
 
 class _Run:
