@@ -16,6 +16,7 @@ from skcara.data import ArraySource
 from skcara.io import DataSource, from_dask
 from skcara.io._mapped import from_memory_map, is_larger_than_memory
 from skcara.io._predictions import is_lazy, predict_lazily
+from skcara.io._watch import make_watch
 
 #: Reads of a fit that takes steps: a survey, an evaluation after each of a few steps.
 MANY_READS = 5
@@ -46,7 +47,8 @@ def opened(
         If targets or weights are missing, or given twice.
     """
     data = _as_source(estimator, X, y, sample_weight)
-    with data.reading(expected_reads):
+    watch = make_watch(type(estimator).__name__, expected_reads, estimator.verbose)
+    with data.reading(expected_reads, watch):
         estimator.n_features_in_ = data.n_features
         vars(estimator).pop("feature_names_in_", None)
         if data.feature_names is not None:

@@ -45,6 +45,8 @@ class FitObserver:
         self._n_problems = n_problems
         self._max_rounds = n_problems * (estimator.max_iter + 1)
         self._context = None
+        # Those of the last round, for whoever asks after it.
+        self._attributes = dict
 
     def __enter__(self):
         if has_callbacks(self._estimator):
@@ -57,7 +59,7 @@ class FitObserver:
     def __exit__(self, exception_type, exception, traceback):
         if self._context is not None and exception_type is None:
             self._context.call_on_fit_task_end(
-                **self._data, reconstruction_attributes={}
+                **self._data, reconstruction_attributes=self._attributes
             )
 
     def on_round(self, number, record, attributes) -> bool:
@@ -74,6 +76,7 @@ class FitObserver:
     def _tell_callbacks(self, task_name, attributes) -> bool:
         if self._context is None:
             return False
+        self._attributes = attributes
         leaf = self._context.subcontext(task_name=task_name)
         leaf.call_on_fit_task_begin(**self._data)
         return bool(

@@ -15,6 +15,7 @@ from skcara.io._optional import import_optional
 from skcara.io._parts import PartFacts
 from skcara.io._pool import Pool, lower_bound
 from skcara.io._source import DataSource
+from skcara.io._watch import Watch
 
 # The total weight of a survey is added up in another order than the one before it,
 # which only says which rows need not travel.
@@ -86,8 +87,9 @@ class DaskReader:
         self._n_parts = n_parts
         self._facts: dict[int, PartFacts] | None = None
         self._knows_all = False
-        self._starts: np.ndarray | None = None
+        self._starts = np.zeros(1, dtype=np.int64)
         self._n_open = 0
+        self.watch = Watch()
         self.description = f"{n_parts} partitions of a Dask collection"
 
     def open(self, expected_reads: int):
@@ -139,7 +141,15 @@ class DaskReader:
 
     def fold(self, task):
         """Total of a task over all rows, in one read."""
-        return self._executor.fold(task, self.layout(), self.chunk_rows())
+        self.watch.begin(int(self._starts[-1]))
+        total = self._executor.fold(task, self.layout(), self.chunk_rows())
+        self._tell_end()
+        return total
+
+    def _tell_end(self):
+        # What happens meanwhile is shown by Dask itself.
+        self.watch.advance(int(self._starts[-1]))
+        self.watch.end()
 
     def survey(self, task, capacity):
         """Total of a task, and a pool of rows, in one read."""
@@ -149,6 +159,7 @@ class DaskReader:
             weight = sum(part.total_weight for part in facts.values())
             threshold = _SLACK * lower_bound(n_rows, weight, capacity)
         pool = Pool(capacity, threshold)
+        self.watch.begin(None)
         total, pool, lengths = self._executor.survey(
             task, pool, self.layout(), self.chunk_rows()
         )
@@ -159,6 +170,7 @@ class DaskReader:
             [range(*map(int, pair)) for pair in pairwise(starts)]
         )
         self._starts = starts
+        self._tell_end()
         pooled = pool.finish(total.n_rows, total.total_weight)
         if pooled is not None:
             pooled = pooled._replace(indices=to_numbers(pooled.indices, starts))

@@ -7,6 +7,7 @@ see: the same rows with targets and weights prepared for one problem.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
 from skcara.io._preparation import Preparation, TaskGroup
 from skcara.io._survey import Survey, TakeSurvey
+from skcara.io._watch import Watch
 
 # Rows that are taken by number are handed out in chunks of this many.
 _TAKEN_ROWS = 1024
@@ -31,6 +33,8 @@ class Reader(Protocol):
 
     #: For messages, as in "3 partitions of a Dask array".
     description: str
+    #: Is told about reads.
+    watch: Watch
 
     def open(self, expected_reads: int):
         """Get ready for about so many reads; calls nest."""
@@ -102,9 +106,24 @@ class DataSource:
         """Yield all rows in order, a chunk at a time."""
         return self._reader.chunks()
 
-    def reading(self, expected_reads: int) -> "_Reading":
-        """Context in which the rows will be read about so many times."""
-        return _Reading(self._reader, expected_reads)
+    @contextmanager
+    def reading(self, expected_reads: int, watch: Watch | None = None):
+        """Context in which the rows will be read about so many times.
+
+        Parameters
+        ----------
+        expected_reads : int
+        watch : Watch, optional
+            Is told about the reads.
+        """
+        self._reader.open(expected_reads)
+        before = self._reader.watch
+        try:
+            with watch or before as self._reader.watch:
+                yield
+        finally:
+            self._reader.watch = before
+            self._reader.close()
 
     # ---- problems ----------------------------------------------------------------
 
@@ -265,20 +284,6 @@ def glanced_rows(pool: PooledRows, preparation: Preparation) -> Chunk:
     chunk = Chunk(0, rows[chosen], target[chosen], None if own is None else own[chosen])
     chunk = preparation.apply(chunk)
     return chunk._replace(rows=chunk.rows.astype(np.float64), weights=weights[chosen])
-
-
-class _Reading:
-    """Opens a reader and closes it, whatever happens in between."""
-
-    def __init__(self, reader, expected_reads):
-        self._reader = reader
-        self._expected_reads = expected_reads
-
-    def __enter__(self):
-        self._reader.open(self._expected_reads)
-
-    def __exit__(self, *exception):
-        self._reader.close()
 
 
 def _row_bytes(layout: Layout) -> int:

@@ -14,6 +14,7 @@ from skcara.data import Chunk, chunk_rows_for
 from skcara.io._blocks import Block, Layout, cut_chunks
 from skcara.io._pool import Pool
 from skcara.io._tree import merged
+from skcara.io._watch import Watch
 
 # Chunks whose results are added up before they are added to the total, as in memory.
 _SPAN_CHUNKS = 16
@@ -25,6 +26,7 @@ class StreamReader(ABC):
     description = "a stream"
 
     def __init__(self):
+        self.watch = Watch()
         self._layout: Layout | None = None
         self._chunk_rows = 0
         self._n_rows: int | None = None
@@ -91,9 +93,12 @@ class StreamReader(ABC):
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows in order."""
         chunk_rows, n_rows = self.chunk_rows(), 0
+        self.watch.begin(self._n_rows)
         for chunk in cut_chunks((b for _, b in self.blocks()), chunk_rows):
             n_rows += chunk.n_rows
             yield chunk
+            self.watch.advance(chunk.n_rows)
+        self.watch.end()
         if self._n_rows not in (None, n_rows):
             raise ValueError(
                 f"{self.description}: {self._n_rows} rows in the first read, {n_rows} "
