@@ -37,6 +37,8 @@ class CachedSignatureMixin:
     Defaults are known to be valid, so that a fit validates only what differs from them.
     """
 
+    _parameter_constraints: dict
+
     @classmethod
     @cache
     def _get_param_names(cls):

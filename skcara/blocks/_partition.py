@@ -76,6 +76,8 @@ class Partition(ABC):
 
     #: Whether the blocks stay the same in all rounds.
     is_fixed: bool
+    #: Whether the order depends on L_i.
+    needs_lipschitz: bool
 
     @staticmethod
     @abstractmethod

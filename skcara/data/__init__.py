@@ -2,7 +2,7 @@
 
 from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
 from skcara.data._blas import one_blas_thread
-from skcara.data._chunk import Chunk, SumTask, Task
+from skcara.data._chunk import Chunk, PartialTask, SumTask, Task
 from skcara.data._coordinates import Coordinates
 from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
@@ -36,6 +36,7 @@ __all__ = [
     "Facts",
     "FoldBatch",
     "FoldSets",
+    "PartialTask",
     "PriorityRows",
     "Source",
     "SparseGram",

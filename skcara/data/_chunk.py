@@ -41,14 +41,18 @@ class Chunk(NamedTuple):
         return self.rows.shape[0]
 
 
-class Task(Protocol):
-    """What one pass computes; frozen and picklable."""
+class PartialTask(Protocol):
+    """What is computed on chunks, and how it adds up."""
 
     def visit(self, chunk: Chunk) -> Any:
         """Return the partial result of a chunk, in arrays of its own."""
 
     def merge(self, left: Any, right: Any) -> Any:
         """Add two partial results, ``left`` from the rows before; may overwrite it."""
+
+
+class Task(PartialTask, Protocol):
+    """What one pass computes; frozen and picklable."""
 
     def finish(self, total: Any) -> Any:
         """Return what the total means."""
@@ -61,8 +65,10 @@ class SumTask:
     groups of rows is collected in lists.
     """
 
-    #: Share of the data that the task reads.
-    cost = 1.0
+    @property
+    def cost(self) -> float:
+        """Share of the data that the task reads."""
+        return 1.0
 
     def merge(self, left, right):
         """Add in place: matrices of many columns are not small."""

@@ -137,6 +137,7 @@ class FoldSets:
 
     def pieces(self, chunk: Chunk, n_rows: int) -> Iterator[Piece]:
         """Cut a chunk into pieces of at most so many rows, of one atom if possible."""
+        assert chunk.atom is not None, "rows of a search have labels"
         if self._is_single:
             [batch] = self._batches
             present = np.flatnonzero(np.bincount(chunk.atom))

@@ -10,7 +10,7 @@ a chunked pass cheaper than two plain products with the whole matrix.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,9 +101,13 @@ class Facts:
 class Source(Protocol):
     """Rows with targets and weights that can be read again and again."""
 
-    facts: Facts
-    #: Threads that work on the rows, as in joblib.
-    n_jobs: int | None
+    @property
+    def facts(self) -> Facts:
+        """What is known before the first pass."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads that work on the rows, as in joblib."""
 
     def run(self, tasks: Sequence[Task]) -> list:
         """Return the results of all tasks from one read."""
@@ -227,17 +231,21 @@ class ArraySource:
         span_rows = _SPAN_CHUNKS * self.chunk_rows
         spans = range(0, self.n_rows, span_rows)
 
-        def visit_span(first):
-            totals = None
-            for part in self._slices(first, min(first + span_rows, self.n_rows)):
-                chunk = self._chunk(part)
-                terms = [task.visit(chunk) for task in tasks]
-                totals = _merge(tasks, totals, terms)
-            return totals
+        def visit_part(part):
+            chunk = self._chunk(part)
+            return [task.visit(chunk) for task in tasks]
 
-        totals = None
-        for partial in self._threads.map(visit_span, spans):
-            totals = _merge(tasks, totals, partial)
+        def merge(left, right):
+            return [
+                task.merge(total, term)
+                for task, total, term in zip(tasks, left, right, strict=True)
+            ]
+
+        def visit_span(first):
+            parts = self._slices(first, min(first + span_rows, self.n_rows))
+            return reduce(merge, map(visit_part, parts))
+
+        totals = reduce(merge, self._threads.map(visit_span, spans))
         return [task.finish(total) for task, total in zip(tasks, totals, strict=True)]
 
     def release(self):
@@ -257,11 +265,11 @@ class ArraySource:
             None if self.weights is None else self.weights[part],
             None if self.atom is None else self.atom[part],
         )
-        return chunk if chunk.weights is None else self._without_idle_rows(chunk)
+        return self._without_idle_rows(chunk)
 
     def _without_idle_rows(self, chunk: Chunk) -> Chunk:
         """Hide what stands in rows of weight zero: it may be a code for missing."""
-        if chunk.weights.all():
+        if chunk.weights is None or chunk.weights.all():
             return chunk
         is_idle = chunk.weights == 0
         rows, target = chunk.rows, chunk.target.copy()
@@ -312,14 +320,19 @@ class ArraySource:
         """Draw rows in proportion to their weights."""
         if self.weights is None:
             return stratified_rows(n_draws, self.n_rows, rng)
-        seed, candidates = rng.randint(np.iinfo(np.int32).max), None
-        for part in self._slices(0, self.n_rows):
+        seed = rng.randint(np.iinfo(np.int32).max)
+
+        def candidates(part):
             weights = self.weights[part] / self.facts.total_weight
-            rows = PriorityRows.of_chunk(
+            return PriorityRows.of_chunk(
                 part.start, weights, weights, n_draws=n_draws, seed=seed
             )
-            candidates = rows if candidates is None else candidates.merge(rows, n_draws)
-        return candidates.sample(n_draws)
+
+        chosen = reduce(
+            lambda left, right: left.merge(right, n_draws),
+            map(candidates, self._slices(0, self.n_rows)),
+        )
+        return chosen.sample(n_draws)
 
     def columns(self, features) -> "ArraySource":
         """Return a source with copies of some of the columns."""
@@ -346,12 +359,3 @@ def _readable(rows):
         return rows.astype(np.float64)
     # NumPy is slow on unaligned memory, and rounds differently.
     return rows if rows.flags.aligned else rows.copy()
-
-
-def _merge(tasks, totals, terms) -> list[Any]:
-    if totals is None:
-        return terms
-    return [
-        task.merge(total, term)
-        for task, total, term in zip(tasks, totals, terms, strict=True)
-    ]

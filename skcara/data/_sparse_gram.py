@@ -52,8 +52,8 @@ class SparseGram:
         squares = np.square(rows.data)
         self._squares += np.bincount(rows.indices, squares, minlength=n_columns)
         for columns, values in _rectangles(rows, lengths, self._most_pairs):
-            pairs = _numbered_pairs(columns, values, n_columns)
-            self._append(*pairs, len(columns))
+            numbers, products = _numbered_pairs(columns, values, n_columns)
+            self._append(numbers, products, len(columns))
 
     def __iadd__(self, other: "SparseGram"):
         for pending in other._pending:

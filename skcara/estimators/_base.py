@@ -181,8 +181,8 @@ class BaseCaLinearModel(LinearModel):
 
         results = drive(
             [
-                factory.start(problem, *start, self._random_state())
-                for problem, start in zip(problems, starts, strict=True)
+                factory.start(problem, coef, intercept, self._random_state())
+                for problem, (coef, intercept) in zip(problems, starts, strict=True)
             ],
             source,
             tol=self.tol,

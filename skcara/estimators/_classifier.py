@@ -22,7 +22,6 @@ class LinearClassifierMixin(ClassifierMixin):
     """Mixin of linear models with ``classes_``."""
 
     classes_: np.ndarray
-    intercept_: np.ndarray
 
     @or_lazily
     def decision_function(self, X) -> np.ndarray:

@@ -5,6 +5,8 @@ splitter, or an iterable of index pairs. Groups and other metadata reach a split
 scikit-learn's routing, and by nothing else.
 """
 
+from typing import Any
+
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
@@ -20,6 +22,8 @@ from skcara.data import FoldBatch, fold_batches
 
 class CrossValidatedMixin:
     """Mixin of estimators with the parameter ``cv``."""
+
+    cv: Any
 
     def get_metadata_routing(self):
         """Get metadata routing of this object.

@@ -40,7 +40,7 @@ def check_alphas(alphas):
     for index, alpha in enumerate(alphas):
         if not isinstance(alpha, Real):
             raise TypeError(f"alphas[{index}] must be a number, got {alpha!r}.")
-        if not 0 <= alpha < np.inf:
+        if not 0 <= float(alpha) < np.inf:
             raise ValueError(
                 f"alphas[{index}] must be non-negative and finite, got {alpha!r}."
             )

@@ -131,7 +131,8 @@ class FoldScoring:
         self.is_plain = is_plain_scorer(scorer)
         self._scorer = scorer_with_labels(scorer, classes)
         self._classes, self._y, self._sets, self.params = classes, y, sets, params
-        self._fold, self._rows = None, None
+        self._fold: int | None = None
+        self._rows = np.empty(0, dtype=np.intp)
 
     def held_out(self, fold: int) -> np.ndarray:
         """Numbers of the test rows of a fold, ascending."""

@@ -102,6 +102,7 @@ class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
     0.99
     """
 
+    intercept_: np.ndarray
     n_iter_: np.ndarray
     strategy_: str
     n_passes_: float

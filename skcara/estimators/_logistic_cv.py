@@ -152,6 +152,7 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
     l1_ratio_: float
     scores_: np.ndarray
     coefs_paths_: np.ndarray
+    intercept_: np.ndarray
     n_iter_: np.ndarray
     n_passes_: float
     objective_: float

@@ -44,7 +44,8 @@ def check_ratios(l1_ratios) -> np.ndarray:
         If there is none, or one of them is not a number in [0, 1].
     """
     ratios = list(l1_ratios)
-    if not ratios or not all(isinstance(one, Real) and 0 <= one <= 1 for one in ratios):
+    are_numbers = all(isinstance(one, Real) for one in ratios)
+    if not (ratios and are_numbers and all(0 <= one <= 1 for one in ratios)):
         raise ValueError(
             "l1_ratios must be an array-like of numbers between 0 and 1, got "
             f"{l1_ratios!r}."

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skcara._sklearn_compat import fit_context
-from skcara.data import Coordinates
+from skcara.data import Coordinates, Source
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._inputs import MANY_READS, array_source, opened, or_lazily
 from skcara.estimators._progress import FitObserver
@@ -84,6 +84,7 @@ class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):
             Fitted estimator.
         """
         self._check_solver_parameters()
+        source: Source
         with all_or_nothing(self, X):
             if is_lazy(X):
                 reads = self._expected_reads()

@@ -1,10 +1,10 @@
 """Rows from a function of the user's that yields them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from skcara.io._blocks import Block, located, make_block
+from skcara.io._blocks import located, make_block
 from skcara.io._source import DataSource
-from skcara.io._stream import StreamReader
+from skcara.io._stream import Blocks, StreamReader
 
 
 def from_chunks(open_chunks: Callable) -> DataSource:
@@ -62,7 +62,7 @@ class ChunkReader(StreamReader):
         self._open_chunks = open_chunks
         self._lengths: list[int] | None = None
 
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def blocks(self) -> Blocks:
         """Yield the user's chunks, checked."""
         lengths, start = [], 0
         for number, chunk in enumerate(self._open_chunks()):
@@ -76,7 +76,7 @@ class ChunkReader(StreamReader):
             start += block.n_rows
         if self._lengths is None:
             self._lengths = lengths
-        self._check_count(len(lengths))
+        _check_count(len(self._lengths), len(lengths))
 
     def _check_length(self, number, n_rows):
         if self._lengths is None:
@@ -88,13 +88,14 @@ class ChunkReader(StreamReader):
                 "must yield the same rows at every call."
             )
 
-    def _check_count(self, n_chunks):
-        if n_chunks != len(self._lengths):
-            raise ValueError(
-                f"open_chunks yielded {len(self._lengths)} chunks in the first read "
-                f"and {n_chunks} in this one; it must yield the same rows at every "
-                "call. An iterator that was made outside of it can be read only once."
-            )
+
+def _check_count(n_expected, n_chunks):
+    if n_chunks != n_expected:
+        raise ValueError(
+            f"open_chunks yielded {n_expected} chunks in the first read and {n_chunks} "
+            "in this one; it must yield the same rows at every call. An iterator that "
+            "was made outside of it can be read only once."
+        )
 
 
 def _parts(chunk):

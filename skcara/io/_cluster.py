@@ -66,7 +66,7 @@ class ClusterExecutor:
         self._distributed = import_optional(
             "distributed", extra="dask", needed_by="from_dask"
         )
-        self._shelves: list | None = None
+        self._shelves: list = []
         self._numbers_of: dict[str, list[int]] = {}
         self._row_numbers: list[range] | None = None
 
@@ -74,7 +74,7 @@ class ClusterExecutor:
 
     def load(self):
         """Put the parts on shelves, unless they are there."""
-        if self._shelves is not None:
+        if self._shelves:
             return
         threads = self._threads()
         blocks = self._compute_blocks(threads)
@@ -83,9 +83,8 @@ class ClusterExecutor:
         held = defaultdict(list)
         for key, holders in self._client.who_has(blocks).items():
             held[min(holders, default=None)].append(numbers[key])
-        self._shelves = []
         for worker in sorted(held, key=str):
-            n_shelves = _SHELVES_PER_THREAD * threads.get(worker, 1)
+            n_shelves = _SHELVES_PER_THREAD * _count(threads, worker)
             for group in _split(sorted(held[worker]), n_shelves):
                 held_blocks = [blocks[number] for number in group]
                 shelf = self._submit(_make_shelf, group, held_blocks, worker=worker)
@@ -128,8 +127,8 @@ class ClusterExecutor:
 
     def release(self):
         """Let the cluster forget the shelves."""
-        _release(self._shelves or [])
-        self._shelves, self._numbers_of = None, {}
+        _release(self._shelves)
+        self._shelves, self._numbers_of = [], {}
 
     def _threads(self) -> dict[str, int]:
         """Number of threads of each worker; waits for the first worker."""
@@ -153,14 +152,14 @@ class ClusterExecutor:
             # None: it was lost and is being made again somewhere.
             held[min(holders, default=None)].append(by_key[key])
         for worker in sorted(held, key=str):
-            for group in _split(held[worker], threads.get(worker, 1)):
+            for group in _split(held[worker], _count(threads, worker)):
                 yield worker, group
 
     # ---- passes ------------------------------------------------------------------
 
     def describe(self) -> dict[int, PartFacts]:
         """Facts about all parts."""
-        facts = {}
+        facts: dict[int, PartFacts] = {}
         for described in self._map(_describe_shelves):
             facts |= described
         return facts
@@ -189,7 +188,7 @@ class ClusterExecutor:
 
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
-        taken = {}
+        taken: dict[int, Block] = {}
         for blocks in self._map(_take_from_shelves, wanted):
             taken |= blocks
         yield from sorted(taken.items())
@@ -256,6 +255,11 @@ def _release(futures):
     """Forget results now: garbage might be collected much later."""
     for future in futures:
         future.release()
+
+
+def _count(threads: dict[str, int], worker: str | None) -> int:
+    """Threads of a worker; one if it is unknown or gone."""
+    return 1 if worker is None else threads.get(worker, 1)
 
 
 def _split(items, n_groups: int) -> list[list]:

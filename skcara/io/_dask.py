@@ -54,6 +54,7 @@ def from_dask(X, y, sample_weight=None, client=None) -> DataSource:
         )
     client = _default_client() if client is None else client
     parts = bind_parts(X, y, sample_weight)
+    executor: LocalExecutor | ClusterExecutor
     if client is None:
         executor = LocalExecutor(parts)
     else:

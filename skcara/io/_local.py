@@ -4,7 +4,7 @@ Every read computes the collection anew, a few partitions at a time, so that not
 held between reads but what the user has persisted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class LocalExecutor:
 
     def __init__(self, parts):
         self._parts = parts
-        self._row_numbers: list[range | None] = [None] * len(parts)
+        self._row_numbers: Sequence[range | None] = [None] * len(parts)
         self._dask = import_optional("dask", extra="dask", needed_by="from_dask")
 
     def release(self):

@@ -1,6 +1,6 @@
 """Rows from parquet files, a batch of a row group at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from glob import glob, has_magic
 from os import PathLike, fspath
 from pathlib import Path
@@ -14,7 +14,7 @@ from skcara.io._frames import ADVICE, fill_matrix, matrix_dtype
 from skcara.io._optional import import_optional
 from skcara.io._source import DataSource
 from skcara.io._stored import StoredReader
-from skcara.io._stream import StreamReader
+from skcara.io._stream import Blocks, StreamReader
 
 # What is read from a column of a row group at a time: row groups may be gigabytes.
 _BUFFER_BYTES = 2**20
@@ -64,7 +64,7 @@ def _expand(paths) -> list[Path]:
     """Files that are meant, in order."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     files = []
-    for path in map(fspath, given):
+    for path in [fspath(one) for one in given]:
         if Path(path).is_dir():
             found = sorted(Path(path).rglob("*.parquet"))
         elif has_magic(path) and not Path(path).exists():
@@ -98,12 +98,12 @@ class ParquetReader(StreamReader):
         self._parquet = parquet
         self._target, self._weight = target, weight
         self._files: list[_File] = []
-        types = None
+        types: dict = {}
         start = 0
         for path in paths:
             with parquet.ParquetFile(path) as file, located(f"File {path}"):
                 found = self._types(file.schema_arrow, columns)
-                types = found if types is None else types
+                types = types or found
                 _check_same(types, found)
                 metadata = file.metadata
                 lengths = [
@@ -166,11 +166,11 @@ class ParquetReader(StreamReader):
                 "different reads cannot be combined; start again."
             )
 
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def blocks(self) -> Blocks:
         """Yield all rows."""
         return self.blocks_from(0)
 
-    def blocks_from(self, first_row: int) -> Iterator[tuple[int, Block]]:
+    def blocks_from(self, first_row: int) -> Blocks:
         """Yield the rows from the row group on that contains ``first_row``."""
         wanted = [*self._names, self._target, *filter(None, [self._weight])]
         for file in self._files:
@@ -197,7 +197,7 @@ class ParquetReader(StreamReader):
         if self._weight is not None:
             weights = _values(batch.column(self._weight)).astype(np.float64)
         target = _values(batch.column(self._target))
-        return Block(fill_matrix(columns, self._layout.dtype), target, weights)
+        return Block(fill_matrix(columns, self.layout().dtype), target, weights)
 
 
 def _values(column):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Task
+from skcara.data import PartialTask, Task
 from skcara.io._addresses import first_address
 from skcara.io._blocks import Block, Layout, aligned, cut_chunks, located, make_block
 from skcara.io._pool import Pool
@@ -42,7 +42,7 @@ def describe_part(block: Block) -> PartFacts:
 
 
 def visit_part(
-    task: Task,
+    task: PartialTask,
     number: int,
     block: Block,
     layout: Layout,
@@ -53,7 +53,7 @@ def visit_part(
 
     Parameters
     ----------
-    task : Task
+    task : PartialTask
     number : int
         Number of the part.
     block : Block

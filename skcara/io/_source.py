@@ -131,7 +131,8 @@ class DataSource:
         """Return the rows with their targets as real numbers."""
         survey, pool = self._survey(has_labels=False)
         target = np.asarray(survey.reference_target, dtype=np.float64)
-        means, variances = survey.means, survey.deviations / survey.total_weight
+        means, deviations = survey.moments
+        variances = deviations / survey.total_weight
         moments = [
             TargetMoments(float(mean), float(variance), float(mean**2 + variance))
             for mean, variance in zip(means, variances, strict=True)
@@ -174,6 +175,7 @@ class DataSource:
             if survey is None:
                 raise ValueError(f"{self._reader.description}: there are no rows.")
             _positive(survey.total_weight)
+            assert pool is not None, "some row has a weight"
             self._surveys[has_labels] = survey, pool
         return self._surveys[has_labels]
 

@@ -8,7 +8,7 @@ where) and is removed with the object that made it, after errors too.
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ class Spill:
 
     def blocks_from(
         self, first_row: int, block_rows: int
-    ) -> Iterator[tuple[int, Block]]:
+    ) -> Generator[tuple[int, Block], None, None]:
         """Yield blocks of ``block_rows`` rows, the first of which has ``first_row``."""
         n_targets = self._layout.n_targets
         shape = (self.n_rows,) if n_targets is None else (self.n_rows, n_targets)
@@ -125,7 +125,7 @@ class Spill:
 
 def _write_all(file, array):
     if array.size:
-        data = memoryview(np.ascontiguousarray(array)).cast("B")
+        data = np.ascontiguousarray(array).data.cast("B")
         while data:
             data = data[file.write(data) :]
 

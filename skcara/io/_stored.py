@@ -1,10 +1,8 @@
 """A stream that is copied to disk when more than two reads are ahead."""
 
-from collections.abc import Iterator
-
-from skcara.io._blocks import Block, Layout
+from skcara.io._blocks import Layout
 from skcara.io._spill import Spill
-from skcara.io._stream import StreamReader
+from skcara.io._stream import Blocks, StreamReader
 
 # Reads of the original from which a copy pays for itself: writing costs about one read,
 # reading the copy a tenth of it.
@@ -41,7 +39,7 @@ class StoredReader(StreamReader):
         """Most rows of a chunk, a power of two."""
         return self._stream.chunk_rows()
 
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def blocks(self) -> Blocks:
         """Yield all blocks, from the copy if there is one."""
         self._n_reads += 1
         if self._spill is None and self._pays():
@@ -49,7 +47,7 @@ class StoredReader(StreamReader):
         else:
             yield from self.blocks_from(0)
 
-    def blocks_from(self, first_row: int) -> Iterator[tuple[int, Block]]:
+    def blocks_from(self, first_row: int) -> Blocks:
         """Yield the blocks from the one on that contains ``first_row``."""
         if self._spill is None:
             return self._stream.blocks_from(first_row)

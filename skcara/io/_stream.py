@@ -5,7 +5,7 @@ memory: the same rows give the same bits, however they were cut into blocks or f
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,9 @@ from skcara.io._watch import Watch
 
 # Chunks whose results are added up before they are added to the total, as in memory.
 _SPAN_CHUNKS = 16
+
+#: Blocks in order, each with the number of its first row.
+Blocks = Generator[tuple[int, Block], None, None]
 
 
 class StreamReader(ABC):
@@ -48,10 +51,10 @@ class StreamReader(ABC):
         self._reads_ahead = 0
 
     @abstractmethod
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def blocks(self) -> Blocks:
         """Yield all blocks in order, each with the number of its first row."""
 
-    def blocks_from(self, first_row: int) -> Iterator[tuple[int, Block]]:
+    def blocks_from(self, first_row: int) -> Blocks:
         """Yield the blocks from the one on that contains ``first_row``."""
         for start, block in self.blocks():
             if start + block.n_rows > first_row:
@@ -137,7 +140,7 @@ class StreamReader(ABC):
             return
         done = 0
         for start, block in self.blocks_from(int(indices[0])):
-            last = np.searchsorted(indices, start + block.n_rows)
+            last = int(np.searchsorted(indices, start + block.n_rows))
             rows = indices[done:last] - start
             if rows.size:
                 yield Chunk(

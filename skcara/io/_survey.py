@@ -7,6 +7,7 @@ chunk, that merge in the order of the rows.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,31 @@ from scipy import sparse
 from skcara.data import Chunk
 from skcara.io._addresses import row_number
 from skcara.io._labels import LabelMasses
+
+
+class Moments(NamedTuple):
+    """Moments of targets.
+
+    Attributes
+    ----------
+    means, deviations : ndarray of shape (n_targets,)
+        Weighted means, and weighted sums of squares around them.
+    """
+
+    means: np.ndarray
+    deviations: np.ndarray
+
+    def joined(self, other: "Moments", weights: tuple[float, float]) -> "Moments":
+        """Moments of both sides, of these total weights."""
+        if not all(weights):
+            return self if weights[0] else other
+        # No difference of large sums: the mean of one side plus a share of the step.
+        share = weights[1] / sum(weights)
+        step = other.means - self.means
+        between = weights[0] * share * step**2
+        return Moments(
+            self.means + share * step, self.deviations + other.deviations + between
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +50,8 @@ class Survey:
     ----------
     n_rows, n_entries : int
     total_weight : float
-    means, deviations : ndarray of shape (n_targets,) or None
-        Weighted means of the targets, and weighted sums of squares around them; None
-        if the targets are labels.
+    moments : Moments or None
+        Of the targets; None if they are labels.
     labels : LabelMasses or None
         Labels and the weights of their rows; None if the targets are numbers.
     reference_row : ndarray of shape (n_features,) or None
@@ -38,8 +63,7 @@ class Survey:
     n_rows: int
     n_entries: int
     total_weight: float
-    means: np.ndarray | None
-    deviations: np.ndarray | None
+    moments: Moments | None
     labels: LabelMasses | None
     reference_row: np.ndarray | None
     reference_target: np.ndarray | None
@@ -52,20 +76,12 @@ class Survey:
             n_entries=self.n_entries + other.n_entries,
             total_weight=self.total_weight + other.total_weight,
         )
-        if self.labels is not None:
+        if self.labels is not None and other.labels is not None:
             return replace(merged, labels=self.labels.joined(other.labels))
-        if not (self.total_weight and other.total_weight):
-            known = self if self.total_weight else other
-            return replace(merged, means=known.means, deviations=known.deviations)
-        # No difference of large sums: the mean of one side plus a share of the step.
-        share = other.total_weight / merged.total_weight
-        step = other.means - self.means
-        between = self.total_weight * share * step**2
-        return replace(
-            merged,
-            means=self.means + share * step,
-            deviations=self.deviations + other.deviations + between,
-        )
+        if self.moments is not None and other.moments is not None:
+            weights = self.total_weight, other.total_weight
+            return replace(merged, moments=self.moments.joined(other.moments, weights))
+        return merged
 
 
 @dataclass(frozen=True)
@@ -90,17 +106,16 @@ class TakeSurvey:
         total = float(chunk.n_rows if weights is None else weights.sum())
         first = 0 if weights is None else int(np.argmax(weights > 0))
         is_sparse = sparse.issparse(chunk.rows)
-        means = deviations = labels = None
+        moments = labels = None
         if self.has_labels:
             labels = LabelMasses.of(chunk.target, weights)
         else:
-            means, deviations = _moments(chunk.target, weights, total)
+            moments = _moments(chunk.target, weights, total)
         return Survey(
             n_rows=chunk.n_rows,
             n_entries=chunk.rows.nnz if is_sparse else chunk.rows.size,
             total_weight=total,
-            means=means,
-            deviations=deviations,
+            moments=moments,
             labels=labels,
             reference_row=None if not total else self._reference(chunk.rows, first),
             reference_target=chunk.target[first],
@@ -187,15 +202,15 @@ def _sum_is_finite(values) -> bool:
         return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
-def _moments(target, weights, total):
+def _moments(target, weights, total) -> Moments:
     """Weighted mean of each target, and the sum of squares around it."""
     values = target.astype(np.float64, copy=False).reshape(len(target), -1)
     if weights is None:
         means = values.mean(axis=0)
-        return means, np.square(values - means).sum(axis=0)
+        return Moments(means, np.square(values - means).sum(axis=0))
     if not total:
-        return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        return Moments(np.zeros(values.shape[1]), np.zeros(values.shape[1]))
     # What stands in rows of weight zero may be a code for missing.
     values, weights = values[weights > 0], weights[weights > 0]
     means = weights @ values / total
-    return means, weights @ np.square(values - means)
+    return Moments(means, weights @ np.square(values - means))

@@ -9,10 +9,10 @@ what it can and passes the remaining nodes on. Rounding is the same whoever that
 from collections.abc import Iterator
 from typing import Any
 
-from skcara.data import Task
+from skcara.data import PartialTask
 
 
-def merged(task: Task, left, right):
+def merged(task: PartialTask, left, right):
     """Sum of two results of a task; ``None`` stands for no rows."""
     if left is None or right is None:
         return right if left is None else left
@@ -26,11 +26,11 @@ class TreeSum:
     ----------
     n_parts : int
         Number of parts of the whole source.
-    task : Task
+    task : PartialTask
         Adds the results of two neighbouring nodes, left and right.
     """
 
-    def __init__(self, n_parts: int, task: Task):
+    def __init__(self, n_parts: int, task: PartialTask):
         self._n_parts = n_parts
         self._task = task
         self._depth = max(n_parts - 1, 0).bit_length()

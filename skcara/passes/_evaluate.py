@@ -165,9 +165,10 @@ class _EvaluateTask(SumTask):
     def finish(self, total):
         """Return one answer for each request."""
         losses, n_wrong, squares, mass, gradient, *rest = total
-        first, groups = self.requests[0], None
+        first = self.requests[0]
+        groups: list | None = None
         if first.group_rows is not None:
-            *groups, rest = *rest[:4], rest[4:]
+            groups, rest = rest[:4], rest[4:]
         moments = None
         if self._wants_moments:
             sums, second = rest if len(rest) == 2 else (*rest, None)

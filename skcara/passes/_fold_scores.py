@@ -38,7 +38,7 @@ class HeldOutScores(SumTask):
         """Predictions of the rows of a chunk, a list for each fold."""
         rows, shape = self.coordinates.rows(chunk.rows), self.params.shape
         _, test = self.sets.counts(chunk.atom)
-        answers = [[] for _ in self._effective]
+        answers: list[list[np.ndarray]] = [[] for _ in self._effective]
         for answer, (coef, intercept), counts in zip(
             answers, self._effective, test, strict=True
         ):

@@ -31,10 +31,10 @@ def bounded_by_zero(problem: Problem, solver: Solver) -> Solver:
             except StopIteration:
                 return
             answer = None  # it may be a copy of many rows
-            is_above = isinstance(item, Round) and ceiling is not None
-            # Written so that a NaN is above.
-            if is_above and item.evaluation.objective <= ceiling * (1 + _NOISE):
-                is_above = False
+            is_above = False
+            if ceiling is not None and isinstance(item, Round):
+                # Written so that a NaN is above.
+                is_above = not item.evaluation.objective <= ceiling * (1 + _NOISE)
             if is_above:
                 evaluation = replace(item.evaluation, stop_value=np.inf)
                 item = replace(item, evaluation=evaluation)

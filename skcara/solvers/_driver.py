@@ -344,6 +344,7 @@ class _SolverRun(_Run):
 
     def result(self) -> SolverResult:
         """How the run went."""
+        assert self._best is not None, "a solver yields its starting point"
         return SolverResult(
             evaluation=self._best,
             status=self._status,

@@ -60,8 +60,8 @@ class QuadraticModel:
         self._is_bounded = (l1 > 0) | positive
         self._is_unbounded = self._moves & ~self._is_bounded
         self.is_smooth = not self._is_bounded.any()
-        self._face_key = None
-        self._face_factor = None
+        self._face_key: bytes | None = None
+        self._face_factor: ScaledCholesky | None = None
 
     def minimize(self, anchor, gradient, *, max_sweeps=None):
         """Return the minimiser of the model with this gradient at ``anchor``.
@@ -204,7 +204,7 @@ class QuadraticModel:
 
     def _solve_face(self, free, right_side):
         key = free.tobytes()
-        if key != self._face_key:
+        if self._face_factor is None or key != self._face_key:
             is_all = len(free) == len(self.matrix)
             block = self.matrix if is_all else self.matrix[free[:, None], free]
             self._face_factor = ScaledCholesky(block)

@@ -5,7 +5,7 @@ parameter, in which coordinates it works, and how its options are built.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from skcara.data import Coordinates, Source
 from skcara.objective import Loss, Problem
@@ -45,7 +45,7 @@ class SolverEntry:
     @property
     def parameters(self) -> frozenset:
         """Names of the parameters that the solver uses."""
-        return frozenset(self.options.__dataclass_fields__)
+        return frozenset(field.name for field in fields(self.options))
 
 
 def _of_newton(source, fit_intercept, options):

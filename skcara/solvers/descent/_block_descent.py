@@ -29,6 +29,7 @@ from skcara.solvers.descent._control import (
     control_matrix,
     secant_curvature,
 )
+from skcara.solvers.descent._curvature import BoundedCurvature
 from skcara.solvers.descent._inner import BlockModel, InnerResult, run_inner_loop
 from skcara.solvers.descent._reduction import BlockReducer
 from skcara.solvers.descent._safeguard import Move, Synchroniser
@@ -88,7 +89,8 @@ class BlockDescent:
         self.group_rows = group_rows
         self._method, self._make_curvature = method, make_curvature
         self._threads = Threads(n_jobs)
-        self.curvature = self.reducer = None
+        self.curvature: BoundedCurvature  # made at the start
+        self.reducer: BlockReducer | None = None
         self.velocity = np.zeros(problem.n_coords)
         # Of the coordinates that moved; the others do not enter a secant.
         self._metric = np.ones(problem.n_coords)
@@ -139,8 +141,11 @@ class BlockDescent:
         anchor = _Anchor(evaluation, secant, curvature)
         reductions = [(None, None)] * len(blocks)
         # Without a control only one step can be taken, and that is the full one.
-        if reduce and (self.policy.needs_hessian or secant is not None):
-            reductions = yield from self._reduce(evaluation, blocks, seeds)
+        can_reduce = self.policy.needs_hessian or secant is not None
+        if reduce and can_reduce and self.reducer is not None:
+            reductions = yield from self._reduce(
+                self.reducer, evaluation, blocks, seeds
+            )
         outcomes = self._map(
             self._move_block,
             [
@@ -155,21 +160,21 @@ class BlockDescent:
             self._metric[block] = outcome.metric
         return outcomes
 
-    def _reduce(self, evaluation, blocks, seeds):
+    def _reduce(self, reducer: BlockReducer, evaluation, blocks, seeds):
         """Measure and reduced gradient of each block, None where there is none."""
         pairs = list(zip(blocks, seeds, strict=True))
         survivors = self._map(
-            self._choose_groups, [(evaluation, *pair) for pair in pairs]
+            _choose_groups, [(reducer, evaluation, *pair) for pair in pairs]
         )
         found = [number for number, one in enumerate(survivors) if one is not None]
         taken = yield [
-            self.reducer.request(survivors[number], evaluation, blocks[number])
+            reducer.request(survivors[number], evaluation, blocks[number])
             for number in found
         ]
         measures = self._map(
-            self._choose_atoms,
+            _choose_atoms,
             [
-                (survivors[number], rows, *pairs[number])
+                (reducer, survivors[number], rows, *pairs[number])
                 for number, rows in zip(found, taken, strict=True)
             ],
         )
@@ -177,18 +182,6 @@ class BlockDescent:
         for number, measure in zip(found, measures, strict=True):
             reductions[number] = measure
         return reductions
-
-    def _choose_groups(self, evaluation, block, seed):
-        try:
-            return self.reducer.choose_groups(evaluation, block, seed)
-        except RecombinationError:
-            return None
-
-    def _choose_atoms(self, survivors, taken, block, seed):
-        try:
-            return self.reducer.choose_atoms(survivors, taken, block, seed)
-        except RecombinationError:
-            return None, None
 
     def _map(self, function, arguments, *, in_threads=True):
         """Apply a function to all arguments, in threads where that may pay."""
@@ -274,6 +267,20 @@ class BlockDescent:
             return steps.first.scaled(steps.later_factor)
         bound = reduced.hessian_bound(self.curvature.output_bound)
         return steps.safe(bound + np.diag(l2))
+
+
+def _choose_groups(reducer, evaluation, block, seed):
+    try:
+        return reducer.choose_groups(evaluation, block, seed)
+    except RecombinationError:
+        return None
+
+
+def _choose_atoms(reducer, survivors, taken, block, seed):
+    try:
+        return reducer.choose_atoms(survivors, taken, block, seed)
+    except RecombinationError:
+        return None, None
 
 
 def iterate_block_descent(descent, params, select, rng):

@@ -14,6 +14,7 @@ References
    Converge Faster", Journal of Machine Learning Research 23 (2022), arXiv:1712.08859.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,7 +106,8 @@ def iterate_cabcd(problem, params, options, rng, *, n_jobs=None):
     """
     check_rule(options.partition, options.selection)
     policy = make_policy(problem, options)
-    method, make_curvature, group_rows = options.recombination, BoundedCurvature, None
+    method, group_rows = options.recombination, None
+    make_curvature: Callable[..., BoundedCurvature] = BoundedCurvature
     block_size = min(options.block_size, problem.n_coords)
     if method is not None and policy.gains_from_reduction:
         n_statistics = block_size

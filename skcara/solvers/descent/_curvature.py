@@ -46,7 +46,7 @@ class BoundedCurvature:
         self._noise[: problem.n_features] = (
             _COLUMN_NOISE * coordinates.shift / coordinates.scale
         ) ** 2
-        self._squares = None
+        self._squares: np.ndarray | None = None
         self._gram = None
         self._kept = {}
 
@@ -54,6 +54,7 @@ class BoundedCurvature:
 
     def lipschitz(self):
         """L_i: bounds of the diagonal of the Hessian, shape (n_coords,)."""
+        assert self._squares is not None, "load_lipschitz comes first"
         bounds = self._squares[:, None] * self.output_bound.diagonal()
         return bounds.ravel() + self._l2
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from skcara.objective import Evaluation, Problem
 from skcara.passes import TakeBlock, column_pairs
-from skcara.recombination import RecombinationError, recombine
+from skcara.recombination import Recombination, RecombinationError, recombine
 from skcara.solvers._groups import KeptRows, affordable_group_rows, keep_groups
 from skcara.solvers._rounds import Measure
 from skcara.solvers.descent._group_moments import GroupedCurvature
@@ -104,6 +104,7 @@ class BlockReducer:
         n_rows, groups = self.problem.n_rows, evaluation.groups
         if n_rows <= _FEW_ROWS:
             return KeptRows(np.arange(n_rows), np.ones(n_rows), 0.0)
+        assert groups is not None, "asked for with group_rows"
         sums = groups.sums[:, block]
         if self._curvature is not None:
             sums = np.hstack([sums, self._curvature.group_products(block)])
@@ -152,6 +153,7 @@ class BlockReducer:
         rows, loss = taken.rows[order][:, position], self.problem.loss
         indices, weights = kept.indices[order], weights[order]
         target, prediction = taken.target[order], taken.prediction[order]
+        atoms: Measure | Recombination
         if is_final:
             atoms = Measure(np.arange(len(rows)), weights)
         else:

@@ -124,15 +124,22 @@ class CalibratedSample:
         self._max_size = max_sampled_rows(problem)
         self._size = min(measure_rows(problem), self._max_size)
         # Where and with which diagonal of the Hessian rows are judged influential.
-        self._influence = None
+        self._influence: tuple[np.ndarray, np.ndarray] | None = None
         # Where no positive weights were found once, the next gradient has none either:
         # it is up to the rows that were drawn.
         self._can_calibrate = True
+        self._drawn: ReducedProblem | None = None
+
+    @property
+    def _sample(self) -> ReducedProblem:
+        assert self._drawn is not None, "drawn at the start"
+        return self._drawn
 
     def _draw(self, size):
         full = self._full
-        self._size, self._sample = size, None  # never two samples at once
+        self._size, self._drawn = size, None  # never two samples at once
         self._can_calibrate = True
+        request: Draw | DrawInfluential
         if self._influence is None:
             request = Draw(size, self._rng)
         else:
@@ -141,7 +148,7 @@ class CalibratedSample:
         self._indices, weights = yield request
         weights = weights / weights.sum()
         taken = yield Take(full, self._indices)
-        self._sample = reduced_problem(full, taken, weights)
+        self._drawn = reduced_problem(full, taken, weights)
 
     @property
     def _is_calibration_cheap(self):
@@ -212,12 +219,13 @@ class RecombinedGroups:
     def start(self, params):
         """Minimise on ever larger parts of a sample, from zeros."""
         start = yield from self._starter.start(params)
-        self._starter = None
+        del self._starter  # and its sample
         return Start(start.params, start.reduced_rows)
 
     def reduce(self, evaluation: Evaluation):
         """Recombine the groups of the evaluation."""
         groups = evaluation.groups
+        assert groups is not None, "asked for with group_rows"
         try:
             kept = keep_groups(
                 groups.sums,

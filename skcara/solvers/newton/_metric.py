@@ -51,6 +51,7 @@ class Curvature:
         mass = np.maximum(sums.mass, np.finfo(np.float64).tiny)
         mean = sums.first / mass if fit_intercept else np.zeros_like(sums.first)
         if variance is None:
+            assert sums.second is not None, "asked for unless the variance is known"
             variance = sums.second - mass * mean**2
             # What is left of a constant column is rounding.
             variance[variance <= 64 * _EPS * sums.second] = 0.0

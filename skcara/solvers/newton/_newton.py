@@ -48,7 +48,8 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
     ------
     Request or Round
     """
-    is_exact, previous, stall = False, (), StallDetector()
+    is_exact, stall = False, StallDetector()
+    previous: tuple[float, ...] = ()
     cost, pending = hessian_cost(problem), pending or {}
     while True:
         if model is None:

@@ -216,7 +216,8 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     """
     is_fresh = model is None
     model = problem.model(start.params) if is_fresh else model
-    point, first, previous = start, None, np.inf
+    point, previous = start, np.inf
+    first: float | None = None
     steps, evaluations, hessians = 0, 0, int(is_fresh)
     for _ in range(max_steps):
         candidate = model.minimize(point.params, point.gradient, max_sweeps=MAX_SWEEPS)
@@ -242,7 +243,8 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
         steps += 1
         if is_last:
             break
-    return ReducedSolution(point.params, first, steps, evaluations, hessians, model)
+    decrease = 0.0 if first is None else first
+    return ReducedSolution(point.params, decrease, steps, evaluations, hessians, model)
 
 
 def _line_search(problem, point, candidate, predicted):

@@ -190,10 +190,11 @@ def _rows_by_atom(labels):
     sorted_labels = labels[order]
     starts = np.flatnonzero(np.diff(sorted_labels)) + 1
     for start, stop in pairwise([0, *starts.tolist(), len(labels)]):
-        rows = order[start:stop]
+        rows, atom = order[start:stop], int(sorted_labels[start])
         if rows[-1] - rows[0] == stop - start - 1:
-            rows = slice(int(rows[0]), int(rows[-1]) + 1)
-        yield int(sorted_labels[start]), rows
+            yield atom, slice(int(rows[0]), int(rows[-1]) + 1)
+        else:
+            yield atom, rows
 
 
 def _parts(rows, step):

@@ -180,6 +180,10 @@ class FactoredLoss:
         return self._gamma * (self.entry_sizes @ sizes)
 
 
+#: What a path is made of; the two have the same interface.
+PathLoss = SquaredLoss | FactoredLoss
+
+
 @dataclass(frozen=True)
 class Basis:
     """A triangular factor near that of the second moments of all rows.

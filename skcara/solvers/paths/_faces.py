@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 
 from skcara.solvers._quadratic import QuadraticModel
-from skcara.solvers.paths._loss import SquaredLoss
+from skcara.solvers.paths._basis import PathLoss
 from skcara.solvers.paths._optimality import violations
 
 _EPS = np.finfo(np.float64).eps
@@ -34,12 +34,12 @@ _POLISHING_STEPS = 3
 _MAX_VIOLATION, _ROUNDINGS = 1e-11, 64
 
 
-def descend_path(loss: SquaredLoss, alphas, l1_ratio: float, positive: bool = False):
+def descend_path(loss: PathLoss, alphas, l1_ratio: float, positive: bool = False):
     """Solutions for descending penalties, not all of them optimal yet.
 
     Parameters
     ----------
-    loss : SquaredLoss
+    loss : PathLoss
     alphas : ndarray of shape (n_alphas,)
         Descending and positive.
     l1_ratio : float in (0, 1]
@@ -70,14 +70,14 @@ def descend_path(loss: SquaredLoss, alphas, l1_ratio: float, positive: bool = Fa
     return step_on_faces(loss, coefs, alphas * l1_ratio, alphas * (1 - l1_ratio))
 
 
-def step_on_faces(loss: SquaredLoss, coefs, l1, l2):
+def step_on_faces(loss: PathLoss, coefs, l1, l2):
     """Minimise over the coefficients that are not zero, signs kept as they are.
 
     Where a coefficient would change its sign nothing is changed.
 
     Parameters
     ----------
-    loss : SquaredLoss or FactoredLoss
+    loss : PathLoss
         If its slopes are more accurate than its Gram matrix, then a step multiplies the
         error of the coefficients by that of the Gram matrix.
     coefs : ndarray of shape (n_features, n_points)
@@ -149,12 +149,12 @@ def _solve_one_by_one(gram, signs, right_sides, l2):
     return moved
 
 
-def repair(loss: SquaredLoss, coefs, l1, l2, positive: bool = False):
+def repair(loss: PathLoss, coefs, l1, l2, positive: bool = False):
     """Solve the problems whose coefficients are not optimal, in place.
 
     Parameters
     ----------
-    loss : SquaredLoss or FactoredLoss
+    loss : PathLoss
         Its slopes may be more accurate than its Gram matrix.
     coefs : ndarray of shape (n_features, n_points)
         NaN where nothing is known.

@@ -97,41 +97,34 @@ class Column:
         """Take in the gradient of the mean loss at ``params``."""
         self.n_reads += 1
         evaluation = self.problem.certify(self.params, 0.0, gradient)
-        anchor, expected = self.anchor, self.predicted
-        predicted, candidate = self._propose(evaluation)
+        model, anchor, expected = self.model, self.anchor, self.predicted
+        assert model is not None, "made before a read and with every step"
+        predicted, candidate = _propose(model, evaluation)
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
             self.n_poor = 0 if is_shorter else self.n_poor + 1
-            self.is_rejected = not (is_shorter or self._is_better(evaluation))
+            self.is_rejected = not (is_shorter or self._is_better(evaluation, anchor))
             if self.is_rejected:
                 return
             step = evaluation.params - anchor.params
             change = evaluation.smooth_gradient - anchor.smooth_gradient
-            self.model = self.model.secant(step.ravel(), change.ravel())
-            predicted, candidate = self._propose(evaluation)
+            self.model = model.secant(step.ravel(), change.ravel())
+            predicted, candidate = _propose(self.model, evaluation)
         self.anchor, self._test = evaluation, test
         self.predicted, self._candidate = predicted, candidate
-        self._correct_score()
+        self._correct_score(evaluation)
 
-    def _propose(self, evaluation):
-        """Decrease that the model predicts, and its minimiser."""
-        flat = evaluation.params.ravel()
-        slope = evaluation.smooth_gradient.ravel()
-        candidate = self.model.minimize(flat, slope)
-        predicted = -0.5 * self.model.decrease(flat, slope, candidate)
-        return predicted, candidate.reshape(evaluation.params.shape)
-
-    def _is_better(self, evaluation):
+    def _is_better(self, evaluation, anchor):
         """Whether the objective is proved to be no larger than that of the anchor."""
-        new, old = evaluation.params, self.anchor.params
+        new, old = evaluation.params, anchor.params
         l1 = self.problem.penalty.l1
         bound = np.sum(evaluation.smooth_gradient * (new - old))
         return bound + np.sum(l1 * (np.abs(new) - np.abs(old))) <= 0
 
-    def _correct_score(self):
+    def _correct_score(self, anchor):
         if self._test is None:
             return
-        step = self._candidate - self.anchor.params
+        step = self._candidate - anchor.params
         self.score_error = float(np.sum(self._test.gradient * step))
         self.score_loss = self._test.loss + self.score_error
 
@@ -142,10 +135,15 @@ class Column:
         # A Newton step that was too long is halved, not tried again.
         self.is_rejected = self.is_rejected and is_newton
         if self.anchor is not None:
-            self.predicted, self._candidate = self._propose(self.anchor)
-            self._correct_score()
+            self.predicted, self._candidate = _propose(model, self.anchor)
+            self._correct_score(self.anchor)
 
     # ---- where to go -----------------------------------------------------------
+
+    @property
+    def base(self) -> np.ndarray:
+        """The best point so far; before the first read, the one that is read next."""
+        return self.params if self.anchor is None else self.anchor.params
 
     @property
     def has_score(self) -> bool:
@@ -163,6 +161,15 @@ class Column:
     def step(self) -> None:
         """Go to the minimiser of the model, or half of the way that was too long."""
         if self.is_rejected:
-            self.params = 0.5 * (self.anchor.params + self.params)
+            self.params = 0.5 * (self.base + self.params)
         else:
             self.params = self._candidate
+
+
+def _propose(model, evaluation):
+    """Decrease that the model predicts, and its minimiser."""
+    flat = evaluation.params.ravel()
+    slope = evaluation.smooth_gradient.ravel()
+    candidate = model.minimize(flat, slope)
+    predicted = -0.5 * model.decrease(flat, slope, candidate)
+    return predicted, candidate.reshape(evaluation.params.shape)

@@ -86,7 +86,7 @@ def minimize_folds(
     objective = _Objective(sample, penalties, points.folds, tilt)
     params, active = points.params.copy(), np.arange(len(points.params))
     n_shared, models, is_fresh = _MAX_SHARED, points.models, points.models is None
-    if is_fresh:
+    if models is None:
         n_shared, models = n_shared - 1, objective.models(params)
     models = list(models)
     values, gradients = objective.evaluate(params, active)

@@ -79,7 +79,8 @@ class SearchRound:
     @property
     def optimality(self) -> float:
         """Largest violation of the optimality conditions of any column."""
-        return max(column.anchor.optimality for column in self.columns)
+        read = (one.anchor for one in self.columns if one.anchor is not None)
+        return max(anchor.optimality for anchor in read)
 
 
 def search_folds(
@@ -139,14 +140,19 @@ class _FoldSearch:
         self._has_all_rows = n_entries <= _SMALL_ENTRIES
         self._max_size = max_sampled_rows(self._full)
         self._size = min(measure_rows(self._full), self._max_size)
-        self._sample: FoldSample | None = None
-        self._influence = None
+        self._drawn: FoldSample | None = None
+        self._influence: tuple[np.ndarray, np.ndarray] | None = None
         self._is_single = False
 
     # ---- the sample ------------------------------------------------------------
 
+    @property
+    def _sample(self) -> FoldSample:
+        assert self._drawn is not None, "drawn at the start"
+        return self._drawn
+
     def _draw(self):
-        self._sample = None  # never two samples at once
+        self._drawn = None  # never two samples at once
         full, weights = self._full, None
         if self._has_all_rows:
             indices = np.arange(full.n_rows)
@@ -165,7 +171,7 @@ class _FoldSearch:
             used = weights > 0
             rows, target, atom = rows[used], target[used], atom[used]
             weights = weights[used]
-        self._sample = FoldSample(
+        self._drawn = FoldSample(
             rows, target, weights, atom, self._problems.sets, full.loss
         )
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from skcara.solvers.paths._loss import SquaredLoss
+from skcara.solvers.paths._basis import PathLoss
 from skcara.solvers.paths._path import principal_axes
 
 # scikit-learn's grid where nothing correlates with the target.
@@ -13,13 +13,13 @@ _RIDGE_SHARE = 1e-3
 
 
 def alpha_grid(
-    loss: SquaredLoss, l1_ratio: float, eps: float, n_alphas: int, positive=False
+    loss: PathLoss, l1_ratio: float, eps: float, n_alphas: int, positive=False
 ):
     """Geometric grid from the largest penalty of interest down.
 
     Parameters
     ----------
-    loss : SquaredLoss
+    loss : PathLoss
         Of all rows.
     l1_ratio : float in [0, 1]
         With an L1 term the grid begins where the first coefficient appears; without

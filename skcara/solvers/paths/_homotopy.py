@@ -79,8 +79,7 @@ def lasso_homotopy(gram, cross, alphas, positive=False):
 def _evaluate(pieces, alphas):
     """Coefficients on pieces of the path, given with the number of their penalties."""
     lengths, lines = zip(*pieces, strict=True)
-    lines = np.stack(lines, axis=-1)
-    level, slope, signs = np.repeat(lines, lengths, axis=-1)
+    level, slope, signs = np.repeat(np.stack(lines, axis=-1), lengths, axis=-1)
     coefs = level - slope * alphas
     # The end of a piece is where a coefficient is zero, not rounding.
     coefs[coefs * signs <= 0] = 0.0
@@ -112,7 +111,7 @@ class _Chain:
         self._images = np.zeros((2, n_features))
         self._inverse = _GrowingInverse(n_features)
         self._is_free = self._curvature > 0
-        self._event = None
+        self._event: tuple | None = None
         reach = cross if positive else np.abs(cross)
         reach = np.where(self._is_free, reach, 0.0)
         #: Where this piece begins.
@@ -135,7 +134,8 @@ class _Chain:
     def find_next(self, lowest):
         """Penalty at which this piece ends, at least ``lowest`` or zero."""
         level, ascent = self._cross - self._images[0], self._images[1]
-        following, event = max(lowest, 0.0), None
+        following = max(lowest, 0.0)
+        event: tuple | None = None
         ends = self._joins(level, ascent)
         join = int(ends.argmax())
         if ends[join] > following:

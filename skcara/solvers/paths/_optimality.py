@@ -22,8 +22,7 @@ to each of them, so that the gap of the sums bounds that of the rows.
 
 import numpy as np
 
-from skcara.solvers.paths._basis import FactoredLoss
-from skcara.solvers.paths._loss import SquaredLoss
+from skcara.solvers.paths._basis import FactoredLoss, PathLoss
 from skcara.solvers.paths._moments import gamma
 
 
@@ -42,12 +41,12 @@ def violations(slopes, coefs, l1, l2, positive=False):
     return np.where(coefs == 0, at_zero, np.abs(slopes - np.sign(coefs) * l1))
 
 
-def dual_gaps(loss: SquaredLoss, coefs, l1, l2, positive=False):
+def dual_gaps(loss: PathLoss, coefs, l1, l2, positive=False):
     """Bounds on the duality gaps, rounding of the moments included.
 
     Parameters
     ----------
-    loss : SquaredLoss
+    loss : PathLoss
     coefs : ndarray of shape (n_features, n_points)
         With ``positive``, none of them negative.
     l1, l2 : ndarray of shape (n_points,)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from skcara.solvers.paths._basis import FactoredLoss
+from skcara.solvers.paths._basis import FactoredLoss, PathLoss
 from skcara.solvers.paths._faces import descend_path, polish, repair
 from skcara.solvers.paths._homotopy import lasso_homotopy
-from skcara.solvers.paths._loss import SquaredLoss
 
 _EPS = np.finfo(np.float64).eps
 # From this many columns on, coordinate descent is faster than the homotopy, whose
@@ -13,7 +12,7 @@ _EPS = np.finfo(np.float64).eps
 _MAX_HOMOTOPY_COLUMNS = 1000
 
 
-def solve_path(loss: SquaredLoss, alphas, l1_ratio: float, positive: bool = False):
+def solve_path(loss: PathLoss, alphas, l1_ratio: float, positive: bool = False):
     r"""Minimisers of the loss with penalties of descending strength.
 
     The penalty is :math:`\alpha (\mathrm{l1\_ratio} \|b\|_1 + \tfrac12 (1 -
@@ -21,7 +20,7 @@ def solve_path(loss: SquaredLoss, alphas, l1_ratio: float, positive: bool = Fals
 
     Parameters
     ----------
-    loss : SquaredLoss
+    loss : PathLoss
     alphas : ndarray of shape (n_alphas,)
         Descending, not negative.
     l1_ratio : float in [0, 1]
@@ -57,12 +56,12 @@ def _descend(loss, alphas, l1_ratio, positive):
     return coefs
 
 
-def ridge_path(loss: SquaredLoss, alphas):
+def ridge_path(loss: PathLoss, alphas):
     """Minimisers with an L2 penalty, from one decomposition.
 
     Parameters
     ----------
-    loss : SquaredLoss or FactoredLoss
+    loss : PathLoss
     alphas : ndarray of shape (n_alphas,)
         Not negative.
 
@@ -78,7 +77,7 @@ def ridge_path(loss: SquaredLoss, alphas):
     return vectors @ shares
 
 
-def principal_axes(loss: SquaredLoss):
+def principal_axes(loss: PathLoss):
     """Eigenvalues and eigenvectors of the Gram matrix, and cross moments along them.
 
     What rounding makes of directions that no row has is set to zero.

@@ -172,7 +172,8 @@ class SearchState:
         if not self.errors:
             return 0, 0
         means = np.mean(self.errors, axis=0)
-        return np.unravel_index(np.argmin(means), means.shape)
+        ratio, place = np.unravel_index(np.argmin(means), means.shape)
+        return int(ratio), int(place)
 
     def choose(self) -> "Choice":
         """Take the best ratio and penalty so far and fit all rows with them."""
@@ -264,7 +265,7 @@ def _search(grid, batches, atoms, state):
         iterate_folds(batches, atoms, state.grids, settings)
     ):
         is_doubtful = ~(paths.bounds <= _MAX_SCORE_ERROR * paths.errors)
-        n_doubtful += np.count_nonzero(is_doubtful)
+        n_doubtful += int(np.count_nonzero(is_doubtful))
         if may_refine and (n_doubtful > max_doubtful or (paths.gaps > grid.tol).any()):
             return None
         state.errors.append(paths.errors)

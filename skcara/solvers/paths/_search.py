@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skcara.data import FoldBatch
-from skcara.solvers.paths._basis import Basis
+from skcara.solvers.paths._basis import Basis, PathLoss
 from skcara.solvers.paths._loss import Centre, loss_around
 from skcara.solvers.paths._moments import AtomMoments, Moments, gamma
 from skcara.solvers.paths._optimality import dual_gaps
@@ -46,14 +46,14 @@ class TrainingProblem:
 
     Attributes
     ----------
-    loss : SquaredLoss
+    loss : PathLoss
     centre : Centre
         What features and targets are measured from.
     scale : ndarray of shape (n_features,)
         What the features are divided by.
     """
 
-    loss: object
+    loss: PathLoss
     centre: Centre
     scale: np.ndarray
 
@@ -68,9 +68,10 @@ class TrainingProblem:
         if basis is not None:
             zero = basis.transform_columns(zero[None])[0]
         centre = Centre.of(moments, zero, is_mean)
-        loss = loss_around(moments, centre, n_features, settings.target)
+        loss: PathLoss
+        loss = inner = loss_around(moments, centre, n_features, settings.target)
         if basis is not None:
-            loss = basis.loss(loss, moments, centre)
+            loss = basis.loss(inner, moments, centre)
         scale = np.ones(n_features)
         if settings.standardize:
             deviation = np.sqrt(np.diagonal(loss.gram))
@@ -187,14 +188,18 @@ def iterate_folds(
                 _validated_path(problem, held_out, l1_ratio, alphas, settings)
                 for l1_ratio, alphas in grids
             ]
-            paths = FoldPaths(*(np.stack(part) for part in zip(*paths, strict=True)))
-            yield Fold(batch_number, counts[1], problem), paths
+            yield Fold(batch_number, counts[1], problem), _stacked(paths)
 
 
 def search_folds(batches, moments, grids, settings) -> FoldPaths:
     """The paths of all folds, see :func:`iterate_folds`."""
     folds = [paths for _, paths in iterate_folds(batches, moments, grids, settings)]
-    return FoldPaths(*(np.stack(part) for part in zip(*folds, strict=True)))
+    return _stacked(folds)
+
+
+def _stacked(paths) -> FoldPaths:
+    """Paths with one more axis, the first."""
+    return FoldPaths(*(np.stack(part) for part in zip(*paths, strict=True)))
 
 
 def _validated_path(problem, held_out, l1_ratio, alphas, settings):

@@ -13,7 +13,7 @@ where the result cannot be used.
 
 import numpy as np
 
-from skcara.solvers.paths._basis import Basis
+from skcara.solvers.paths._basis import Basis, PathLoss
 from skcara.solvers.paths._loss import Centre, loss_around
 from skcara.solvers.paths._moments import Moments, gamma
 
@@ -46,11 +46,12 @@ def validation_errors(
         The mean squared error computed with exact arithmetic from the same rows and
         coefficients is within ``errors - bounds`` and ``errors + bounds``.
     """
-    loss = loss_around(test, None, n_features, target)
+    loss: PathLoss
+    loss = inner = loss_around(test, None, n_features, target)
     offset, offset_error = test.mean - centre.point, test.mean_error + centre.error
     column, image, sizes = n_features + target, coefs, np.abs(coefs)
     if basis is not None:
-        loss, image = basis.loss(loss, test, centre), basis.factor @ coefs
+        loss, image = basis.loss(inner, test, centre), basis.factor @ coefs
         # Larger than the image: what was added up to it was rounded.
         sizes = np.abs(basis.factor) @ sizes
     bias = offset[column] - offset[:n_features] @ image

@@ -196,8 +196,8 @@ def _collect(problem, start):
     if collected.is_accurate and not penalty.is_zero:
         return collected
     factor = ridged_cholesky(gram).T * scale
-    refined = yield PreconditionedGram(problem, factor, level(problem))
-    statistics = from_eigenvectors(anchor, factor, *refined, scale)
+    gram, cross, square = yield PreconditionedGram(problem, factor, level(problem))
+    statistics = from_eigenvectors(anchor, factor, gram, cross, square, scale)
     return _Collected(
         problem,
         sums,
