@@ -11,7 +11,7 @@ a chunked pass cheaper than two plain products with the whole matrix.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse

@@ -25,7 +25,7 @@ class CrossValidatedMixin:
 
     cv: Any
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this object.
 
         Returns

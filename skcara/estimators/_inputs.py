@@ -4,15 +4,16 @@
 user gave. Methods that predict are decorated with :func:`or_lazily`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial, wraps
+from typing import TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skcara.data import ArraySource
+from skcara.data import ArraySource, Source
 from skcara.io import DataSource, from_dask
 from skcara.io._mapped import from_memory_map, is_larger_than_memory
 from skcara.io._predictions import is_lazy, predict_lazily
@@ -24,6 +25,8 @@ MANY_READS = 5
 # What describes the fit and may be as long as a sample: predictions do not need it, and
 # they travel with the estimator to every partition.
 _UNNEEDED = ("support_", "support_weights_", "history_")
+
+_Method = TypeVar("_Method", bound=Callable)
 
 
 @contextmanager
@@ -73,7 +76,7 @@ def _as_source(estimator, X, y, sample_weight) -> DataSource:
     return X
 
 
-def array_source(X, target, weights=None, *, n_jobs=None):
+def array_source(X, target, weights=None, *, n_jobs=None) -> Source:
     """Return a source of checked arrays.
 
     Parameters
@@ -98,8 +101,11 @@ def array_source(X, target, weights=None, *, n_jobs=None):
     return data.for_classification()[1]
 
 
-def or_lazily(method):
-    """Decorate a method of rows: lazy for Dask, an iterator of arrays for sources."""
+def or_lazily(method: _Method) -> _Method:
+    """Decorate a method of rows: lazy for Dask, an iterator of arrays for sources.
+
+    Type checkers and editors see the method itself, which is for rows in memory.
+    """
 
     @wraps(method)
     def decorated(self, X):
@@ -116,7 +122,7 @@ def or_lazily(method):
         predict = partial(method, small)
         return predict_lazily(predict, X, columns=getattr(self, "classes_", None))
 
-    return decorated
+    return cast(_Method, decorated)
 
 
 def _check_columns(estimator, source: DataSource):

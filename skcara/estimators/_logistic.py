@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
-from skcara.data import Coordinates
+from skcara.data import Coordinates, Source
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._classifier import (
@@ -193,6 +193,7 @@ class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
             Fitted estimator.
         """
         self._check_solver_parameters()
+        source: Source
         with all_or_nothing(self, X):
             if is_lazy(X):
                 reads = MANY_READS

@@ -297,7 +297,7 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
     def _attributes_so_far(self, grid, current: SearchRound) -> dict:
         """Fitted attributes with which the estimator could predict after a read."""
         [number] = best_numbers(score_losses(current), grid.shape, True)
-        params = [one.anchor.params for one in current.columns if one.number == number]
+        params = [one.base for one in current.columns if one.number == number]
         point = current.problems.coordinates.to_user(np.mean(params, axis=0))
         return {**linear_attributes(*point), **chosen_penalty(grid, [number])}
 

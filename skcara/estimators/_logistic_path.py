@@ -122,10 +122,7 @@ def logistic_path(
     search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
     with one_blas_thread():
         last, n_reads = drive_search(search, source)
-    coefs = [
-        stacked_coef(problems.coordinates, column.anchor.params)
-        for column in last.columns
-    ]
+    coefs = [stacked_coef(problems.coordinates, column.base) for column in last.columns]
     optimalities = np.array([column.anchor.optimality for column in last.columns])
     n_failed = np.count_nonzero(optimalities > tol)
     if n_failed:

@@ -116,7 +116,7 @@ def search_logistic(
         test_factors=None if factors is None or not data.uses_losses else 1 / factors,
     )
     last = yield from search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
-    params = np.array([column.anchor.params for column in last.columns])
+    params = np.array([column.base for column in last.columns])
     params = params.reshape(data.sets.n_folds, -1, *params.shape[1:])
     paths = _paths(problems, params)
     if data.uses_losses:

@@ -1,8 +1,14 @@
 """The parameter ``scoring`` of a search: which scorer, and what is routed to it."""
 
+from typing import Any
+
 from sklearn.metrics import get_scorer
 from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 
 from skcara._sklearn_compat import raise_for_params, routing_enabled
 from skcara.estimators._folds import CrossValidatedMixin
@@ -13,10 +19,12 @@ _DEFAULT_SCORING = "neg_log_loss"
 class ScoredMixin(CrossValidatedMixin):
     """Mixin of searches with the parameters ``cv`` and ``scoring``."""
 
+    scoring: Any
+
     def _get_scorer(self):
         return get_scorer(self.scoring or _DEFAULT_SCORING)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this object.
 
         Returns

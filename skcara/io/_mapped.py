@@ -8,13 +8,12 @@ only; its random rows come from a pool that the first read takes along.
 
 import mmap
 import os
-from collections.abc import Iterator
 
 import numpy as np
 
 from skcara.io._blocks import Block, aligned
 from skcara.io._source import DataSource
-from skcara.io._stream import StreamReader
+from skcara.io._stream import Blocks, StreamReader
 
 # Share of the memory of the machine that pages of a file may take.
 _SHARE_OF_MEMORY = 0.5
@@ -62,11 +61,11 @@ class MapReader(StreamReader):
         self._arrays = (X, y, weights)
         self.description = f"{len(X)} rows of a memory map"
 
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def blocks(self) -> Blocks:
         """Yield all rows."""
         return self.blocks_from(0)
 
-    def blocks_from(self, first_row: int) -> Iterator[tuple[int, Block]]:
+    def blocks_from(self, first_row: int) -> Blocks:
         """Yield the rows from ``first_row`` on, in steps of a chunk."""
         X, y, weights = self._arrays
         step = self._chunk_rows or _FIRST_ROWS

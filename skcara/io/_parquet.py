@@ -1,10 +1,10 @@
 """Rows from parquet files, a batch of a row group at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
 from os import PathLike, fspath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,13 @@ from skcara.io._stream import Blocks, StreamReader
 _BUFFER_BYTES = 2**20
 
 
-def from_parquet(paths, target, weight=None, columns=None, cache="auto") -> DataSource:
+def from_parquet(
+    paths: str | PathLike | Iterable[str | PathLike],
+    target: str,
+    weight: str | None = None,
+    columns: Sequence[str] | None = None,
+    cache: bool | Literal["auto"] = "auto",
+) -> DataSource:
     """Read rows from parquet files that need not fit in memory.
 
     A fit reads the files once before the first pass, and then a few times more. Only

@@ -9,7 +9,7 @@ see: the same rows with targets and weights prepared for one problem.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
@@ -79,11 +79,11 @@ class DataSource:
     def __repr__(self):
         return f"<skcara source: {self._reader.description}>"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._reader.open(1)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception) -> None:
         self._reader.close()
 
     @property
@@ -142,7 +142,7 @@ class DataSource:
         facts = replace(facts, target_moments=tuple(moments))
         return PartsSource(self._reader, facts, preparation, pool)
 
-    def for_classification(self, class_weight=None):
+    def for_classification(self, class_weight=None) -> "tuple[np.ndarray, PartsSource]":
         """Return the classes, and the rows with the numbers of their classes.
 
         Parameters

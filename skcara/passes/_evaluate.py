@@ -132,7 +132,7 @@ class _EvaluateTask(SumTask):
             n_wrong.append(problem.count_wrong(derivative, weights))
             derivatives.append(derivative)
         derivative = derivatives[0] if len(derivatives) == 1 else np.hstack(derivatives)
-        terms = [np.array(losses), np.array(n_wrong), np.array(squares)]
+        terms: list = [np.array(losses), np.array(n_wrong), np.array(squares)]
         terms.append(derivative.sum(axis=0))
         group_rows = self.requests[0].group_rows
         if group_rows is None:

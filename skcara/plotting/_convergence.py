@@ -1,5 +1,7 @@
 """ConvergenceDisplay: how a fit went, against reads of the data and seconds."""
 
+from typing import Self
+
 import numpy as np
 
 from skcara.plotting._run import as_list, import_pyplot, read_run
@@ -89,7 +91,7 @@ class ConvergenceDisplay:
         name=None,
         ax=None,
         **line_kw,
-    ):
+    ) -> Self:
         """Draw the run of a fitted estimator.
 
         Parameters
@@ -143,7 +145,7 @@ default=("gap", "criterion")
         quantities=("gap", "criterion"),
         name=None,
         **line_kw,
-    ):
+    ) -> Self:
         """Draw the run.
 
         Parameters

@@ -1,5 +1,7 @@
 """MeasureDisplay: the rows that carry the gradient of all rows."""
 
+from typing import Self
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
@@ -87,7 +89,7 @@ class MeasureDisplay:
         ax=None,
         cloud_kw=None,
         **support_kw,
-    ):
+    ) -> Self:
         """Draw the last reduced measure of a fitted estimator.
 
         Parameters
@@ -148,7 +150,7 @@ class MeasureDisplay:
         )
         return display.plot(ax, cloud_kw=cloud_kw, **support_kw)
 
-    def plot(self, ax=None, *, cloud_kw=None, **support_kw):
+    def plot(self, ax=None, *, cloud_kw=None, **support_kw) -> Self:
         """Draw the measure.
 
         Parameters

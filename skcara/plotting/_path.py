@@ -1,5 +1,7 @@
 """PathDisplay: coefficients against the penalty."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -101,7 +103,7 @@ class PathDisplay:
         n_named=6,
         ax=None,
         **line_kw,
-    ):
+    ) -> Self:
         """Draw what a path function returned.
 
         Parameters
@@ -159,7 +161,7 @@ class PathDisplay:
         n_named=6,
         ax=None,
         **line_kw,
-    ):
+    ) -> Self:
         """Draw the path along which a search has chosen.
 
         Parameters
@@ -192,7 +194,7 @@ class PathDisplay:
             )
         return display.plot(ax, n_named=n_named, **line_kw)
 
-    def plot(self, ax=None, *, n_named=6, **line_kw):
+    def plot(self, ax=None, *, n_named=6, **line_kw) -> Self:
         """Draw the path.
 
         Parameters

@@ -1,5 +1,7 @@
 """ValidationDisplay: scores of cross-validation against the penalty."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -80,7 +82,7 @@ class ValidationDisplay:
         self.score_name = score_name
 
     @classmethod
-    def from_estimator(cls, estimator, *, score_name=None, ax=None, **line_kw):
+    def from_estimator(cls, estimator, *, score_name=None, ax=None, **line_kw) -> Self:
         """Draw the scores of a fitted search.
 
         Parameters
@@ -113,7 +115,7 @@ class ValidationDisplay:
             validation["score_name"] = score_name
         return cls(**validation).plot(ax, **line_kw)
 
-    def plot(self, ax=None, **line_kw):
+    def plot(self, ax=None, **line_kw) -> Self:
         """Draw the scores.
 
         Parameters

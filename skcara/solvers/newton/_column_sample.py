@@ -13,6 +13,7 @@ chosen, which is zero for columns that have little to do with each other.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -206,7 +207,8 @@ class _ProductSums:
     def __init__(self, full, params):
         self._full, self._params = full, params
         n_features = full.n_features
-        self._products: np.ndarray | SparseGram | None = None
+        # An array or a SparseGram: both add in place.
+        self._products: Any = None
         self._first, self._mass = np.zeros(n_features), 0.0
         self._counts, self._n_rows = np.zeros(n_features), 0
 

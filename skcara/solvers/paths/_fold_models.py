@@ -48,10 +48,7 @@ class FoldModels:
     def use_sample(self, sample: FoldSample, columns: list[Column]) -> None:
         """Hessians of the sample at the mean point of the columns of each penalty."""
         for group in by_penalty(columns):
-            params = [
-                column.params if column.anchor is None else column.anchor.params
-                for column in group
-            ]
+            params = [column.base for column in group]
             hessians = sample.hessians(np.mean(params, axis=0))
             for column in group:
                 self._use(column, hessians[column.fold], Quality.SAMPLE)
@@ -59,7 +56,7 @@ class FoldModels:
     def use_all_rows(self, sample: FoldSample, columns: list[Column]) -> None:
         """Hessians at the anchors of the columns, from a sample that has all rows."""
         for column in columns:
-            hessian = sample.hessian(column.anchor.params, column.fold)
+            hessian = sample.hessian(column.base, column.fold)
             self._use(column, hessian, Quality.OWN_POINT)
 
     def improve(
@@ -88,7 +85,7 @@ class FoldModels:
     def _read(self, groups):
         """Hessians of all rows for groups of columns, as many as fit into memory."""
         problems, budget = self._problems, self._affordable_bytes
-        chosen = []
+        chosen: list[tuple[list[Column], Quality]] = []
         for group, quality in groups:
             budget -= self._model_bytes * len(group)
             if not chosen or budget > 0:
@@ -96,8 +93,7 @@ class FoldModels:
         if not chosen:
             return
         params = [
-            np.mean([column.anchor.params for column in group], axis=0)
-            for group, _ in chosen
+            np.mean([column.base for column in group], axis=0) for group, _ in chosen
         ]
         folds = [np.array([column.fold for column in group]) for group, _ in chosen]
         answers = yield FoldHessians(

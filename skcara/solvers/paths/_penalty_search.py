@@ -220,7 +220,7 @@ def settings_of(grid: PenaltyGrid, task: AtomSums) -> SearchSettings:
 
 def search_penalties(
     grid: PenaltyGrid, batches: list[FoldBatch]
-) -> Generator[Any, Any, tuple[SearchState, "Choice"]]:
+) -> Generator[Any, Any, tuple[SearchState, Choice]]:
     """Paths of all folds, from as few reads as they need.
 
     Yields
