@@ -107,7 +107,9 @@ class DataSource:
         return self._reader.chunks()
 
     @contextmanager
-    def reading(self, expected_reads: int, watch: Watch | None = None):
+    def reading(
+        self, expected_reads: int, watch: Watch | None = None
+    ) -> Iterator[None]:
         """Context in which the rows will be read about so many times.
 
         Parameters
