@@ -1,8 +1,10 @@
-"""Random measures for the campaign, drawn from the tables of `campaign_problems`."""
+"""Recombinations of the campaign: random measures, reduced and judged."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from campaign_judge import judge_measure
 from campaign_problems import (
     ADVERSITIES,
     COLUMNS,
@@ -12,8 +14,10 @@ from campaign_problems import (
     draw_weights,
     pick,
 )
+from campaign_report import Report, patience, snapshot, where
 
-from skcara.recombination import RECOMBINATION_METHODS
+from skcara import merge, recombine
+from skcara.recombination import RECOMBINATION_METHODS, recombine_groups
 
 # Keeps the numbers of measures apart from those of other kinds.
 RECOMBINATIONS = 2
@@ -77,3 +81,50 @@ def draw_cloud(seed) -> Cloud:
         options.pop("target_size", None)
     points.flags.writeable = False
     return Cloud(seed, points, weights, options, mission, (*traits, points.dtype.name))
+
+
+def run_cloud(cloud):
+    """Run a mission; return the result and the points and masses it stands for."""
+    points, weights, options = cloud.points, cloud.weights, cloud.options
+    n_rows = len(points)
+    if cloud.mission == "recombine":
+        masses = np.full(n_rows, 1 / n_rows) if weights is None else weights
+        return recombine(points, weights, **options), points, masses
+    masses = np.ones(n_rows) if weights is None else weights
+    if cloud.mission == "merge":
+        part = np.random.default_rng(cloud.seed).integers(0, 3, n_rows)
+        pairs = []
+        for rows in (np.flatnonzero(part == k) for k in range(3)):
+            if masses[rows].any():
+                indices, new = recombine(points[rows], masses[rows], **options)
+                pairs.append((rows[indices], new))
+        return merge(points, pairs, **options), points, masses
+    # Groups of one row: the measure on the rows is the one on the groups.
+    sums = np.asarray(points, dtype=np.float64) * masses[:, None]
+    result = recombine_groups(sums, masses, np.arange(n_rows + 1), masses, **options)
+    # The sums may have lost what the points were; they are what was given.
+    divisors = np.where(masses > 0, masses, 1).astype(np.longdouble)
+    return result, sums / divisors[:, None], masses
+
+
+def examine_cloud(seed) -> Report:
+    """Draw, reduce and judge one measure."""
+    cloud = draw_cloud(seed)
+    before = snapshot(cloud.points, cloud.weights)
+    with warnings.catch_warnings(), patience():
+        warnings.simplefilter("error")
+        try:
+            result, points, masses = run_cloud(cloud)
+        except Exception as error:  # the campaign is about these
+            return Report([(type(error).__name__, where(error))], str(cloud))
+    size = cloud.options.get("target_size")
+    failures = [
+        ("measure", text) for text in judge_measure(points, masses, result, size)
+    ]
+    if result.method not in {*RECOMBINATION_METHODS, "nnls"} - {"auto"}:
+        failures.append(("method", repr(result.method)))
+    if snapshot(cloud.points, cloud.weights) != before:
+        failures.append(("inputs", "points or weights were modified"))
+    asked = cloud.options["method"]
+    fell_back = asked not in ("auto", "calibration", result.method)
+    return Report(failures, str(cloud) if failures else "fell back" * fell_back)

@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
     gap, gap_error : float or None
         Duality gap where there is one.
     is_exact_fit : bool
-        Whether nothing but rounding is left of the residual.
+        Whether nothing but rounding is left of the residual, nor of the penalty.
     """
 
     objective: float
@@ -149,7 +149,9 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
         "optimality": max(violation.max(), drift),
         "optimality_error": noise * max(largest_size(rows, rows.X), fit_intercept)
         + sum_error(1) * (l1 + l2 * np.abs(coef).max()),
-        "is_exact_fit": bool(rows.size(residual) <= rows.size(error)),
+        "is_exact_fit": bool(
+            rows.size(residual) <= rows.size(error) and penalty_of(coef, l1, l2) == 0
+        ),
     }
     if l1 == 0 and l2 == 0:
         exact |= residual_correlation(

@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 import pytest
-from campaign import KINDS, judge_fit
+from campaign import KINDS
+from campaign_fits import judge_fit
 from campaign_judge import IS_PRECISE, judge_measure
 from campaign_problems import Fit, size_of
 from problems import classification, regression
@@ -37,6 +38,12 @@ def failures_of(kind, seeds):
 def test_slice_of_fits(first):
     seeds = range(first, first + 25)
     assert not failures_of("fits", [s for s in seeds if size_of(s) in QUICK_SIZES])
+
+
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_slice_of_sources(first):
+    seeds = range(first, first + 25)
+    assert not failures_of("sources", [s for s in seeds if size_of(s) in QUICK_SIZES])
 
 
 @pytest.mark.parametrize("first", range(0, 600, 200))

@@ -74,8 +74,8 @@ class Facts:
     total_weight : float
         Sum of the sample weights.
     reference_row : ndarray of shape (n_features,)
-        Mean of some rows, zeros for sparse rows: a point near the mean of all rows,
-        around which sums do not cancel.
+        Mean of some rows: a point near the mean of all rows, around which sums do not
+        cancel. Zero in a column of sparse rows unless all of them have an entry there.
     reference_target : ndarray of shape () or (n_targets,)
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
@@ -178,9 +178,7 @@ class ArraySource:
             depth=self._depth,
             has_weights=self.weights is not None,
             total_weight=float(total),
-            reference_row=np.zeros(self.n_features)
-            if self.is_sparse
-            else weighted_centre(seen.rows, seen.weights),
+            reference_row=weighted_centre(seen.rows, seen.weights),
             reference_target=target,
             target_moments=self._target_moments(float(total), target),
         )
@@ -346,7 +344,15 @@ class ArraySource:
 
 
 def weighted_centre(values, weights):
-    """Weighted mean of the columns, exactly the value of a constant column."""
+    """Weighted mean of the columns, exactly the value of a constant column.
+
+    It is zero in a column of sparse rows that has no entry in some of them.
+    """
+    if sparse.issparse(values):
+        is_full = np.bincount(values.indices, minlength=values.shape[1]) == len(weights)
+        centre = np.zeros(values.shape[1])
+        centre[is_full] = weighted_centre(values[:, is_full].toarray(), weights)
+        return centre
     mean = weights @ values / weights.sum()
     return np.where((values == values[0]).all(axis=0), values[0], mean)
 

@@ -7,6 +7,7 @@ from skcara.estimators._validation import check_sample_weight
 
 # Weights are multiplied in parts, so that no second array of all of them is made.
 _CHUNK_ROWS = 2**14
+_GROUP_ROWS = 2**8
 
 
 class ClassWeights:
@@ -47,12 +48,17 @@ class ClassWeights:
         self._total = check_sample_weight(self._factors * masses, len(classes)).sum()
 
     def _class_masses(self, n_classes):
-        masses = np.zeros(n_classes)
+        # In groups, because a long sum of equal weights, one after the other, rounds
+        # in the same direction again and again.
+        groups = np.arange(_CHUNK_ROWS) // _GROUP_ROWS
+        n_groups, masses = _CHUNK_ROWS // _GROUP_ROWS, np.zeros(n_classes)
         for start in range(0, len(self._codes), _CHUNK_ROWS):
             rows = slice(start, start + _CHUNK_ROWS)
-            weights = self._sample_weight
+            codes, weights = self._codes[rows], self._sample_weight
             weights = None if weights is None else weights[rows]
-            masses += np.bincount(self._codes[rows], weights, n_classes)
+            codes = codes.astype(np.intp) * n_groups + groups[: len(codes)]
+            sums = np.bincount(codes, weights, n_classes * n_groups)
+            masses += sums.reshape(n_classes, n_groups).sum(axis=1)
         return masses
 
     @property

@@ -109,10 +109,11 @@ def make_block(X, y, weights=None) -> Block:
         weights = _column(weights, "sample_weight")
         if weights.dtype.kind not in "biuf":
             raise TypeError(f"sample_weight must be numbers, got {weights.dtype}.")
-        weights = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1)
-        if weights.shape[1] != 1:
+        if weights.ndim == 2 and weights.shape[1] == 1:
+            weights = weights[:, 0]
+        if weights.ndim != 1:
             raise ValueError("sample_weight must have one number for each row.")
-        weights = weights[:, 0]
+        weights = weights.astype(np.float64, copy=False)
     for name, column in (("y", target), ("sample_weight", weights)):
         if column is not None and len(column) != rows.shape[0]:
             raise ValueError(
@@ -134,7 +135,10 @@ def _matrix(X):
             raise ValueError(f"X must have two dimensions, got {rows.ndim}.")
     if rows.dtype.kind == "b":
         rows = rows.astype(np.uint8)
-    if rows.dtype.kind not in "iuf" or rows.dtype.itemsize > 8:
+    if rows.dtype == np.longdouble:
+        # Extended precision is read as double precision, as in memory.
+        rows = rows.astype(np.float64, copy=False)
+    if rows.dtype.kind not in "iuf":
         raise TypeError(
             f"X must consist of real numbers, got dtype {rows.dtype}. Encode labels "
             "and strings as numbers first, for instance one column per category."

@@ -193,9 +193,7 @@ class DataSource:
             depth=self._reader.depth(survey.n_rows),
             has_weights=layout.has_weights,
             total_weight=survey.total_weight,
-            reference_row=np.zeros(layout.n_features)
-            if layout.is_sparse
-            else weighted_centre(seen.rows, seen.weights),
+            reference_row=weighted_centre(seen.rows, seen.weights),
             reference_target=weighted_centre(seen.target, seen.weights),
             n_drawable=len(pool.indices),
         )

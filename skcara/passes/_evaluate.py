@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import SumTask, group_sums, predictions, squared, transposed
+from skcara.data import (
+    SumTask,
+    group_sums,
+    predictions,
+    squared,
+    transposed,
+    with_entries,
+)
 from skcara.objective import ColumnMoments, Evaluation, Groups, Problem
 
 
@@ -215,11 +222,26 @@ def _moment_terms(rows, weights, reference, moments):
         weights = np.ones(rows.shape[0]) if weights is None else weights
         return [rows.T @ weights - weights.sum() * reference]
     if sparse.issparse(rows):
-        weights = np.ones(rows.shape[0]) if weights is None else weights
-        return [rows.T @ weights, squared(rows).T @ weights]
+        return _sparse_moment_terms(rows, weights, reference)
     centred = np.subtract(rows, reference, dtype=np.float64)
     if weights is None:
         # A product with ones is several times faster than a sum along the rows.
         sums = np.ones(len(centred)) @ centred
         return [sums, np.einsum("ij,ij->j", centred, centred)]
     return [weights @ centred, weights @ np.square(centred)]
+
+
+def _sparse_moment_terms(rows, weights, reference):
+    weights = np.ones(rows.shape[0]) if weights is None else weights
+    if not reference.any():
+        return [rows.T @ weights, squared(rows).T @ weights]
+    centred = with_entries(rows, rows.data - reference[rows.indices])
+    # Rows without an entry are zeros. Of a full column there are none, which a
+    # difference of two sums would not tell.
+    missing = weights.sum() - with_entries(rows, np.ones(len(rows.data))).T @ weights
+    n_entries = np.bincount(rows.indices, minlength=rows.shape[1])
+    missing[n_entries == rows.shape[0]] = 0.0
+    return [
+        centred.T @ weights - missing * reference,
+        squared(centred).T @ weights + missing * reference**2,
+    ]

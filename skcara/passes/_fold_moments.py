@@ -30,6 +30,12 @@ class FoldMoments(SumTask):
     sets: FoldSets
     factors: np.ndarray | None = None
 
+    @property
+    def _reference(self):
+        """Sparse rows are not centred."""
+        reference = self.facts.reference_row
+        return np.zeros_like(reference) if self.facts.is_sparse else reference
+
     def visit(self, chunk):
         """Sums around the reference row, of weights, columns and their squares."""
         shape = self.sets.n_folds, self.facts.n_features
@@ -40,7 +46,7 @@ class FoldMoments(SumTask):
                 weights = weights * self.factors.take(piece.target)
             rows = piece.rows
             if not sparse.issparse(rows):
-                rows = np.subtract(rows, self.facts.reference_row, dtype=np.float64)
+                rows = np.subtract(rows, self._reference, dtype=np.float64)
             weighted = train * weights
             if train.shape[1] == 1:
                 # One product for all folds.
@@ -54,6 +60,6 @@ class FoldMoments(SumTask):
     def finish(self, total):
         """Return the moments of each fold."""
         return [
-            ColumnMoments.from_sums(sums, squares, self.facts.reference_row, weight)
+            ColumnMoments.from_sums(sums, squares, self._reference, weight)
             for weight, sums, squares in zip(*total, strict=True)
         ]

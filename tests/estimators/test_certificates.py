@@ -177,3 +177,18 @@ def test_penalties_that_dwarf_the_data(exponent, global_random_seed):
     np.testing.assert_allclose(model.coef_, covariance / alpha, 1e-8, atol=1e-290)
     intercept = y.mean() - X.mean(axis=0) @ model.coef_
     assert model.intercept_ == pytest.approx(intercept, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [5, 900, 40_000])
+@pytest.mark.parametrize("offset", [1e3, 1e8])
+def test_sparse_columns_far_from_zero_are_no_constants(offset, n_rows):
+    """Nothing is left of their variance if it is a difference of mean squares."""
+    rng = np.random.default_rng(0)
+    X = offset + rng.standard_normal((n_rows, 2))
+    y = X[:, 0] - offset + 0.1 * rng.standard_normal(n_rows)
+    model, X = CaLeastSquares(), sparse.csr_array(X)
+    if is_silent(model.fit, X, y):
+        verdict = judge(model, X, y)
+        assert verdict.criterion <= model.tol + verdict.criterion_error
+    else:
+        assert offset == 1e8

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from problems import classification, regression
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.estimators._class_weight import ClassWeights
 
 CASES = [
     (CaLeastSquares(tol=1e-10), regression),
@@ -65,3 +66,10 @@ def test_class_weight_of_an_unknown_class_is_an_error():
     X, y = classification()
     with pytest.raises(ValueError, match="class"):
         CaLogisticRegression(class_weight={7: 1.0}).fit(X, y)
+
+
+def test_weights_of_classes_are_summed_accurately():
+    """Equal weights, added one after the other, round in the same direction."""
+    codes = np.arange(100_000) % 2
+    weights = ClassWeights("balanced", np.arange(2), codes, np.full(100_000, 0.1))
+    assert abs(weights.sum() - 1e4) <= 1e-14 * 1e4

@@ -50,6 +50,20 @@ def test_bad_blocks_are_refused(X, y, weights, message):
         make_block(X, y, weights)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 1)])
+def test_blocks_may_be_empty(shape):
+    block = make_block(np.zeros((0, 2)), np.zeros(shape), np.zeros(shape))
+    assert block.target.shape == block.weights.shape == (0,)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_extended_precision_is_read_as_double_precision(as_rows):
+    X = np.eye(3, dtype=np.longdouble)
+    block = make_block(as_rows(X), np.zeros(3))
+    assert block.rows.dtype == np.float64
+    assert X.dtype == np.longdouble
+
+
 def test_columns_of_frames_must_be_numbers():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0], "b": ["x"], "c": pandas.Categorical(["u"])})

@@ -342,3 +342,23 @@ def test_fetched_rows_and_passes_are_answered_together():
     assert source.n_reads == 1, "rows by number are not a pass"
     assert answer_all(source, []) == []
     assert source.n_reads == 1
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_moments_of_sparse_columns_that_are_full_or_nearly_so(is_weighted):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 4)) * (rng.random((5000, 4)) < 0.2)
+    X[:, 1] = 1e7 + rng.standard_normal(5000)
+    X[:, 2] = 1e7
+    X[:, 3] = np.where(np.arange(5000) == 4321, 0.0, 1e3 + rng.standard_normal(5000))
+    weights = rng.random(5000) if is_weighted else None
+    nothing = np.zeros((5, 1))
+    penalty = SeparablePenalty(nothing, nothing, nothing > 0)
+    data = sparse.csr_array(X), np.zeros(5000), SquaredLoss()
+    case = make_case(*data, penalty, DualGap(), sample_weight=weights)
+    request = Evaluate(case.problem, case.zeros, moments="variance")
+    moments = case.ask(request).problem.column_moments
+    mean = np.average(X, axis=0, weights=weights)
+    variance = np.average((X - mean) ** 2, axis=0, weights=weights)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-13)
+    np.testing.assert_allclose(moments.variance, variance * [1, 1, 0, 1], rtol=1e-8)

@@ -62,6 +62,8 @@ _MAX_DEPENDENCE = 1e-10
 _MAX_ROUNDING = 1e-8
 # Up to this many columns the solution of least squares is a cheap start for a penalty.
 _MAX_GUESSED_COLUMNS = 80
+# Relative error of a variance up to which certificates may use it.
+_MAX_VARIANCE_ERROR = 0.01
 _EPS = np.finfo(np.float64).eps
 
 
@@ -101,7 +103,8 @@ def iterate_statistics(problem, params, *, reduced_rows=0.0):
         yield Round(evaluation, reduced_rows=reduced_rows, inner_steps=1)
         reduced_rows = 0.0
     while True:
-        evaluation = yield Evaluate(problem, params[:, None])
+        request = Evaluate(problem, params[:, None], moments="variance")
+        problem, evaluation = yield request
         yield Round(evaluation, reduced_rows=reduced_rows, inner_steps=1)
         reduced_rows = 0.0
         if evaluation.stop_value >= 0.5 * best:
@@ -121,7 +124,7 @@ class _Collected:
     Parameters
     ----------
     problem : Problem
-        Knows the moments of the columns.
+        Knows the moments of the columns, unless the Gram matrix does not tell.
     sums : GramSums
     statistics : SquaredStatistics
     start : ndarray of shape (n_params,)
@@ -159,7 +162,11 @@ class _Collected:
         self._loss_error = 0.5 * sums.rounding * size**2
         self._gradient_error = sums.rounding * sums.sizes * size
         limit = _MAX_ROUNDING * self._loss
-        self.is_accurate = not is_refined and self._loss_error <= limit
+        self.is_accurate = (
+            not is_refined
+            and self._loss_error <= limit
+            and problem.column_moments is not None
+        )
 
     def certify(self):
         """Evaluate the minimiser without a pass; certificates assume the worst."""
@@ -176,7 +183,7 @@ def _collect(problem, start):
     """Sum the statistics, a second time where the first pass is not accurate."""
     anchor = level_params(problem)
     sums = yield Gram(problem, level(problem))
-    problem = problem.with_moments(column_moments(problem, sums.gram))
+    problem = problem.with_moments(column_moments(problem, sums))
     gram, scale = with_unit_diagonal(sums.gram)
     factor, condition = cholesky(gram)
     if condition <= MAX_CONDITION:
@@ -233,14 +240,21 @@ def _collect_dependent(problem, sums, gram, scale, start):
     return collected if is_dependent else None
 
 
-def column_moments(problem, gram) -> ColumnMoments:
-    """Mean and variance of the columns of ``X`` from the Gram matrix."""
+def column_moments(problem, sums: GramSums) -> ColumnMoments | None:
+    """Mean and variance of the columns of ``X`` from the Gram matrix.
+
+    Sparse rows are not centred before they are multiplied: next to a mean that is far
+    larger nothing is left of a variance, and None is returned.
+    """
     coordinates, n_features = problem.coordinates, problem.n_features
-    square = np.diagonal(gram)[:n_features] * coordinates.scale**2
+    square = np.diagonal(sums.gram)[:n_features] * coordinates.scale**2
     if not coordinates.fit_intercept:
         return ColumnMoments(np.zeros(n_features), square)
-    offset = gram[:n_features, -1] * coordinates.scale
+    offset = sums.gram[:n_features, -1] * coordinates.scale
     variance = np.maximum(square - offset**2, 0.0)
+    is_lost = variance * _MAX_VARIANCE_ERROR < sums.rounding * square
+    if problem.facts.is_sparse and is_lost.any():
+        return None
     # What is left of a constant column after the subtraction is rounding.
     variance[variance <= 64 * _EPS * square] = 0.0
     return ColumnMoments(coordinates.shift + offset, variance)
