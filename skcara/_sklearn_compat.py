@@ -9,9 +9,9 @@ from functools import cache
 from inspect import signature
 from typing import TypeVar
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import (
     Interval,
     StrOptions,
@@ -68,20 +68,19 @@ def _is_same(value, default):
     return value is default or (type(value) is type(default) and value == default)
 
 
-def partition_of(splitter, X):
-    """Test sets of the folds of a plain K-fold, None for other splitters.
-
-    They are disjoint, contain all rows, and each training set is the rest; its row
-    numbers, which ``split`` would make, are longer to write than ``X`` is to read.
-    """
-    if type(splitter) is not KFold or splitter.n_splits > X.shape[0]:
-        return None
-    return splitter._iter_test_indices(X)
+def kfold_test_sets(splitter, n_rows: int):
+    """Test sets of a KFold, without the training sets."""
+    return splitter._iter_test_indices(np.empty((n_rows, 0)))
 
 
 def is_plain_scorer(scorer) -> bool:
     """Whether a scorer looks at predictions and targets only, not at the rows."""
     return hasattr(scorer, "_score_func")
+
+
+def score_function(scorer):
+    """Function of targets and predictions of a plain scorer."""
+    return scorer._score_func
 
 
 def scorer_with_labels(scorer, classes):
@@ -125,8 +124,9 @@ __all__ = [
     "fit_context",
     "has_callbacks",
     "is_plain_scorer",
-    "partition_of",
+    "kfold_test_sets",
     "raise_for_params",
     "routing_enabled",
+    "score_function",
     "scorer_with_labels",
 ]

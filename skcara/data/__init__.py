@@ -1,6 +1,13 @@
 """Rows of the user's data, read in chunks: the lowest layer of the package."""
 
-from skcara.data._atoms import FoldBatch, StackedLabels, fold_batches, most_atoms
+from skcara.data._atoms import (
+    FoldBatch,
+    atom_counts,
+    fold_batches,
+    most_atoms,
+    row_labels,
+    rows_of_test_set,
+)
 from skcara.data._blas import one_blas_thread
 from skcara.data._chunk import Chunk, PartialTask, SumTask, Task
 from skcara.data._coordinates import Coordinates
@@ -8,6 +15,7 @@ from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions
+from skcara.data._row_labels import ContiguousLabels, StackedLabels, labels_between
 from skcara.data._rows import (
     append_ones,
     csr_view,
@@ -32,6 +40,7 @@ from skcara.data._threads import Threads
 __all__ = [
     "ArraySource",
     "Chunk",
+    "ContiguousLabels",
     "Coordinates",
     "Facts",
     "FoldBatch",
@@ -46,17 +55,21 @@ __all__ = [
     "Task",
     "Threads",
     "append_ones",
+    "atom_counts",
     "chunk_rows_for",
     "csr_view",
     "fold_batches",
     "gram",
     "group_sums",
+    "labels_between",
     "linear_predictions",
     "most_atoms",
     "one_blas_thread",
     "predictions",
+    "row_labels",
     "row_range",
     "row_uniforms",
+    "rows_of_test_set",
     "scaled_rows",
     "squared",
     "transposed",

@@ -12,8 +12,11 @@ one mask per fold.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from skcara.data._row_labels import ContiguousLabels, StackedLabels
 
 # Temporary arrays of indices have this many entries.
 _CHUNK_ROWS = 2**16
@@ -32,36 +35,41 @@ class FoldBatch:
 
     Attributes
     ----------
-    labels : ndarray of int of shape (n_rows,)
-        Atom of each row, in the smallest type that holds them.
+    labels : labels or None
+        Atom of each row, in the smallest type that holds them, see
+        :mod:`skcara.data._row_labels`; None where only the sets matter.
     train, test : ndarray of int of shape (n_folds, n_atoms)
         How often the rows of an atom are in a training or test set: 0 or 1, more only
         if a splitter repeats rows.
     """
 
-    labels: np.ndarray
+    labels: Any
     train: np.ndarray
     test: np.ndarray
 
     @classmethod
-    def of_partition(cls, test_sets: Iterable, n_rows: int) -> "FoldBatch":
+    def of_partition(cls, labels, n_folds: int) -> "FoldBatch":
         """Folds whose test sets are the atoms, and the training sets all others.
 
         Parameters
         ----------
-        test_sets : iterable of ndarray of int
-            Row numbers; each row is in exactly one of them.
-        n_rows : int
+        labels : labels
+            Fold that each row is tested in.
+        n_folds : int
         """
-        # Sets are made one after the other, so that their number is known at the end.
-        labels, n_folds = np.empty(n_rows, dtype=np.uint8), 0
-        for rows in test_sets:
-            if n_folds > np.iinfo(labels.dtype).max:
-                labels = labels.astype(np.min_scalar_type(n_rows))
-            labels[rows] = n_folds
-            n_folds += 1
         test = np.eye(n_folds, dtype=int)
         return cls(labels, 1 - test, test)
+
+    @classmethod
+    def of_all_rows(cls, n_rows: int) -> "FoldBatch":
+        """One fold that trains on all rows and tests on none."""
+        counts = np.ones((1, 1), dtype=int)
+        return cls(ContiguousLabels([n_rows]), counts, 0 * counts)
+
+    @property
+    def sets(self) -> "FoldBatch":
+        """The same folds without the labels: what travels to the rows."""
+        return FoldBatch(None, self.train, self.test)
 
     @property
     def n_atoms(self) -> int:
@@ -69,17 +77,36 @@ class FoldBatch:
         return self.train.shape[1]
 
 
-class StackedLabels:
-    """The labels of all batches side by side, without a copy of them.
+def row_labels(batches: list[FoldBatch]):
+    """Labels of the rows in all batches: a number for each row, or one for each batch.
 
-    Sliced or indexed by rows it is an array of shape (n_rows, n_batches).
+    See :class:`~skcara.data.Chunk`.
     """
+    labels = [batch.labels for batch in batches]
+    return labels[0] if len(labels) == 1 else StackedLabels(labels)
 
-    def __init__(self, batches: list[FoldBatch]):
-        self._labels = [batch.labels for batch in batches]
 
-    def __getitem__(self, rows):
-        return np.column_stack([labels[rows] for labels in self._labels])
+def atom_counts(batches: list[FoldBatch], n_rows: int) -> list[np.ndarray]:
+    """Number of rows of each atom, of shape (n_atoms,) for each batch."""
+    counts = [np.zeros(batch.n_atoms) for batch in batches]
+    for rows in _chunks(n_rows):
+        for batch, total in zip(batches, counts, strict=True):
+            total += np.bincount(batch.labels[rows], minlength=batch.n_atoms)
+    return counts
+
+
+def rows_of_test_set(batches: list[FoldBatch], fold: int, n_rows: int) -> np.ndarray:
+    """Numbers of the test rows of a fold, ascending, repeated as in the set."""
+    for batch in batches:
+        if fold < len(batch.test):
+            break
+        fold -= len(batch.test)
+    counts, parts = batch.test[fold], []
+    for part in _chunks(n_rows):
+        own = counts[batch.labels[part]]
+        rows = np.flatnonzero(own)
+        parts.append(np.repeat(part.start + rows, own[rows]))
+    return np.concatenate(parts)
 
 
 def most_atoms(n_rows: int, n_features: int) -> int:
@@ -195,4 +222,4 @@ def _join(batch, patterns, train_counts, test_counts, max_atoms):
 
 def _chunks(n_rows):
     for start in range(0, n_rows, _CHUNK_ROWS):
-        yield slice(start, start + _CHUNK_ROWS)
+        yield slice(start, min(start + _CHUNK_ROWS, n_rows))

@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data._atoms import FoldBatch, StackedLabels
+from skcara.data._atoms import FoldBatch
 from skcara.data._chunk import Chunk
 from skcara.data._rows import row_range
 
 # Rows of a chunk are sorted by atom if there are this many for each.
 _MIN_ATOM_ROWS = 64
-# Weights are added up in parts of this many rows.
-_PART_ROWS = 2**16
 
 
 class Piece(NamedTuple):
@@ -37,29 +35,24 @@ class Piece(NamedTuple):
 class FoldSets:
     """The sets of all folds, in one or several batches.
 
+    It knows atoms and not rows, so that it is small: it travels with tasks.
+
     Parameters
     ----------
     batches : list of FoldBatch
 
     Attributes
     ----------
-    labels : sliceable of length n_rows
-        Atoms of the rows, one column for each batch if there are several.
     n_folds : int
+    n_atoms : tuple of int
+        Number of atoms in each batch.
     """
 
     def __init__(self, batches: list[FoldBatch]):
-        self._batches = batches
+        self._batches = [batch.sets for batch in batches]
         self._is_single = len(batches) == 1
-        self.labels = batches[0].labels if self._is_single else StackedLabels(batches)
         self.n_folds = sum(len(batch.train) for batch in batches)
-
-    @classmethod
-    def of_all_rows(cls, n_rows: int) -> "FoldSets":
-        """One fold that trains on all rows and tests on none."""
-        labels = np.zeros(n_rows, dtype=np.uint8)
-        batch = FoldBatch(labels, np.ones((1, 1), dtype=int), np.zeros((1, 1), int))
-        return cls([batch])
+        self.n_atoms = tuple(batch.n_atoms for batch in batches)
 
     @property
     def atoms(self) -> FoldBatch | None:
@@ -84,56 +77,32 @@ class FoldSets:
             np.vstack([batch.test[:, labels] for batch, labels in own]),
         )
 
-    def test_rows(self, fold: int, n_rows: int) -> np.ndarray:
-        """Numbers of the test rows of a fold, ascending, repeated as in the set."""
-        for batch in self._batches:
-            if fold < len(batch.test):
-                break
-            fold -= len(batch.test)
-        counts = batch.test[fold]
-        parts = []
-        for start in range(0, n_rows, _PART_ROWS):
-            own = counts[batch.labels[start : start + _PART_ROWS]]
-            rows = np.flatnonzero(own)
-            parts.append(np.repeat(start + rows, own[rows]))
-        return np.concatenate(parts)
-
     def with_all_rows(self) -> "FoldSets":
         """The same folds, and one more that trains on all rows and tests on none."""
         *others, last = self._batches
         row = np.ones((1, last.n_atoms), dtype=int)
         more = FoldBatch(
-            last.labels, np.vstack([last.train, row]), np.vstack([last.test, 0 * row])
+            None, np.vstack([last.train, row]), np.vstack([last.test, 0 * row])
         )
         return FoldSets([*others, more])
 
-    def totals(self, weights, n_rows: int):
+    def totals(self, masses: list[np.ndarray]):
         """Weight of the training and test set of each fold.
 
         Parameters
         ----------
-        weights : sliceable of length n_rows or None
-        n_rows : int
+        masses : list of ndarray of shape (n_atoms,)
+            Weights of the atoms of each batch.
 
         Returns
         -------
         train, test : ndarray of shape (n_folds,)
         """
-        train, test = np.zeros(self.n_folds), np.zeros(self.n_folds)
-        for start in range(0, n_rows, _PART_ROWS):
-            part = slice(start, min(start + _PART_ROWS, n_rows))
-            own = None if weights is None else weights[part]
-            if self._is_single:
-                [batch] = self._batches
-                masses = np.bincount(batch.labels[part], own, batch.n_atoms)
-                train += batch.train @ masses
-                test += batch.test @ masses
-                continue
-            own = np.ones(part.stop - part.start) if own is None else own
-            in_train, in_test = self.counts(self.labels[part])
-            train += in_train @ own
-            test += in_test @ own
-        return train, test
+        own = list(zip(self._batches, masses, strict=True))
+        return (
+            np.concatenate([batch.train @ mass for batch, mass in own]),
+            np.concatenate([batch.test @ mass for batch, mass in own]),
+        )
 
     def pieces(self, chunk: Chunk, n_rows: int) -> Iterator[Piece]:
         """Cut a chunk into pieces of at most so many rows, of one atom if possible."""

@@ -5,10 +5,25 @@ splitter, or an iterable of index pairs. Groups and other metadata reach a split
 scikit-learn's routing, and by nothing else.
 """
 
+from collections.abc import Generator
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    LeavePGroupsOut,
+    LeavePOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    check_cv,
+)
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -16,8 +31,27 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from skcara._sklearn_compat import partition_of, raise_for_params, routing_enabled
-from skcara.data import FoldBatch, fold_batches
+from skcara._sklearn_compat import raise_for_params, routing_enabled
+from skcara.data import FoldBatch, Source, fold_batches, most_atoms
+from skcara.estimators._partitions import partition_labels
+from skcara.passes import GatherColumns, RowColumns
+
+# Splitters that look at the number of rows, and at groups, but not at targets. An
+# iterable of index pairs looks at nothing.
+_BLIND_SPLITTERS = (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    LeavePGroupsOut,
+    LeavePOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    type(check_cv([])),
+)
 
 
 class CrossValidatedMixin:
@@ -58,9 +92,7 @@ class CrossValidatedMixin:
             return Bunch(splitter=Bunch(split={}))
         return process_routing(self, "fit", sample_weight=sample_weight, **params)
 
-    def _fold_batches(
-        self, X, y, split_params: dict, max_atoms: int
-    ) -> list[FoldBatch]:
+    def _fold_batches(self, X, y, codes, split_params: dict) -> list[FoldBatch]:
         """Atoms of the rows of all folds, see :func:`skcara.data.fold_batches`.
 
         Folds of a number are stratified for classifiers.
@@ -69,17 +101,57 @@ class CrossValidatedMixin:
         ----------
         X, y
             What the splitter is shown.
+        codes : ndarray of int of shape (n_rows,) or None
+            Classes of the rows; None in a regression.
         split_params : dict
-            What is routed to it.
-        max_atoms : int
-            Most atoms that folds share.
+            What is routed to the splitter.
         """
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
-        test_sets = partition_of(splitter, X)
-        if test_sets is not None and splitter.get_n_splits() <= max_atoms:
-            return [FoldBatch.of_partition(test_sets, X.shape[0])]
-        splits = splitter.split(X, y, **split_params)
-        batches = fold_batches(splits, X.shape[0], max_atoms)
+        return self._batches(splitter, X, y, codes, split_params)
+
+    def _source_batches(
+        self, source: Source, split_params: dict, *, with_columns: bool = False
+    ) -> Generator[Any, Any, tuple[list[FoldBatch], RowColumns | None]]:
+        """Atoms of the rows of all folds of a source.
+
+        The splitter is told the number of rows. Their targets, the codes of classes,
+        are gathered only if it asks for them, or if somebody else will.
+
+        Parameters
+        ----------
+        source : Source
+            Without class weights.
+        split_params : dict
+            What is routed to the splitter.
+        with_columns : bool
+            Whether targets and weights are asked for in any case.
+
+        Returns
+        -------
+        batches : list of FoldBatch
+        columns : RowColumns or None
+        """
+        is_classification = is_classifier(self)
+        # Of two classes or of none, for folds of a number.
+        example = np.arange(2) if is_classification else None
+        splitter = check_cv(self.cv, example, classifier=is_classification)
+        columns = codes = target = None
+        if with_columns or type(splitter) not in _BLIND_SPLITTERS:
+            columns = yield GatherColumns()
+            target = columns.target
+            codes = target if is_classification else None
+        # Nothing but its length; it takes no memory.
+        X = np.broadcast_to(np.int8(0), (source.facts.n_rows, source.facts.n_features))
+        return self._batches(splitter, X, target, codes, split_params), columns
+
+    def _batches(self, splitter, X, y, codes, split_params):
+        n_rows, max_atoms = X.shape[0], most_atoms(*X.shape)
+        n_folds = getattr(splitter, "n_splits", max_atoms + 1)
+        if n_folds <= max_atoms:
+            labels = partition_labels(splitter, n_rows, codes)
+            if labels is not None:
+                return [FoldBatch.of_partition(labels, n_folds)]
+        batches = fold_batches(splitter.split(X, y, **split_params), n_rows, max_atoms)
         if not batches:
             raise ValueError(f"cv={self.cv!r} yields no folds; at least 1 is needed.")
         return batches

@@ -1,9 +1,11 @@
 """Scores of held-out rows by any scorer.
 
-A scorer of scikit-learn looks at predictions and targets. Behind an estimator that
-already knows the predictions of the held-out rows it needs no rows, so ``X`` is read
-once for as many penalties as their predictions fit into memory. A callable of another
-kind may look at the rows: it gets them, and an estimator with coefficients.
+A scorer of scikit-learn looks at predictions and targets. Scores that only count how
+many rows of each class are predicted as another need one read for all penalties and no
+memory. Others are put behind an estimator that already knows the predictions of the
+held-out rows, so ``X`` is read once for as many penalties as their predictions fit into
+memory. A callable of another kind may look at the rows: it gets them, and an estimator
+with coefficients.
 """
 
 from collections.abc import Generator
@@ -11,16 +13,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import metrics
 from sklearn.base import BaseEstimator
 
-from skcara._sklearn_compat import is_plain_scorer, scorer_with_labels
-from skcara.data import Coordinates, Facts, FoldSets
+from skcara._sklearn_compat import (
+    is_plain_scorer,
+    score_function,
+    scorer_with_labels,
+)
+from skcara.data import Coordinates, FoldSets, atom_counts, rows_of_test_set
 from skcara.estimators._classifier import LinearClassifierMixin, linear_attributes
-from skcara.passes import HeldOutScores
+from skcara.passes import HeldOutConfusions, HeldOutScores
 
 # Memory of the predictions of held-out rows: this share of that of X, and at least so
 # many bytes.
 _MEMORY_SHARE, _FREE_BYTES = 0.1, 2**25
+# Scores that are functions of the weights of the rows by true and predicted class.
+_COUNTING_SCORES = {
+    metrics.accuracy_score,
+    metrics.balanced_accuracy_score,
+    metrics.cohen_kappa_score,
+    metrics.f1_score,
+    metrics.fbeta_score,
+    metrics.jaccard_score,
+    metrics.matthews_corrcoef,
+    metrics.precision_score,
+    metrics.recall_score,
+    metrics.zero_one_loss,
+}
 
 
 class _KnownPredictions(LinearClassifierMixin, BaseEstimator):
@@ -52,32 +72,40 @@ class _Coefficients(LinearClassifierMixin, BaseEstimator):
 
 
 def score_held_out(
-    facts: Facts, sets: FoldSets, coordinates: Coordinates, params, scoring
+    data, coordinates: Coordinates, params
 ) -> Generator[Any, Any, np.ndarray]:
     """Scores of all folds and penalties.
 
     Parameters
     ----------
-    facts : Facts
-    sets : FoldSets
+    data : SearchData
     coordinates : Coordinates
     params : ndarray of shape (n_folds, n_penalties, n_params, n_outputs)
-    scoring : FoldScoring
 
     Returns
     -------
     scores : ndarray of shape (n_folds, n_penalties)
     """
+    scoring = data.scoring
     if not scoring.is_plain:
         return (yield ScoreRows(coordinates, params, scoring))
+    if scoring.counts_classes:
+        confusions = yield HeldOutConfusions(
+            coordinates,
+            data.sets,
+            params,
+            len(data.classes),
+            data.inverse_factors,
+            "sample_weight" in scoring.params,
+        )
+        return np.array([[*map(scoring.score_counts, one)] for one in confusions])
     n_folds, n_penalties, _, n_outputs = params.shape
-    budget = max(_MEMORY_SHARE * 8 * facts.n_entries, _FREE_BYTES)
-    n_held_out = max(int(sets.totals(None, facts.n_rows)[1].sum()), 1)
-    n_together = max(int(budget / (8 * n_held_out * n_outputs)), 1)
+    budget = max(_MEMORY_SHARE * 8 * data.source.facts.n_entries, _FREE_BYTES)
+    n_together = max(int(budget / (8 * scoring.n_held_out * n_outputs)), 1)
     scores = np.empty((n_folds, n_penalties))
     for first in range(0, n_penalties, n_together):
         part = slice(first, min(first + n_together, n_penalties))
-        known = yield HeldOutScores(coordinates, sets, params[:, part])
+        known = yield HeldOutScores(coordinates, data.sets, params[:, part])
         for fold, predictions in enumerate(known):
             for place in range(part.stop - part.start):
                 scores[fold, first + place] = scoring.score(fold, predictions[:, place])
@@ -121,23 +149,45 @@ class FoldScoring:
     ----------
     scorer : callable
     classes : ndarray of shape (n_classes,)
-    y : ndarray of shape (n_rows,)
-    sets : FoldSets
+    batches : list of FoldBatch
+    y : ndarray of shape (n_rows,) or None
+        None if nobody looks at the labels of single rows.
     params : dict
         Arrays of length n_rows, or other values, handed to the scorer.
+
+    Attributes
+    ----------
+    is_plain : bool
+        Whether the scorer looks at predictions and targets only.
+    counts_classes : bool
+        Whether it only counts the rows of each class that are predicted as another.
     """
 
-    def __init__(self, scorer, classes, y, sets: FoldSets, params: dict):
+    def __init__(self, scorer, classes, batches, y, params: dict):
         self.is_plain = is_plain_scorer(scorer)
+        self.counts_classes = (
+            self.is_plain
+            and score_function(scorer) in _COUNTING_SCORES
+            and set(params) <= {"sample_weight"}
+        )
         self._scorer = scorer_with_labels(scorer, classes)
-        self._classes, self._y, self._sets, self.params = classes, y, sets, params
+        self._classes, self._batches, self._y = classes, batches, y
+        self.params = params
         self._fold: int | None = None
         self._rows = np.empty(0, dtype=np.intp)
+
+    @property
+    def n_held_out(self) -> int:
+        """Rows of all test sets, at least one."""
+        counts = atom_counts(self._batches, len(self._y))
+        _, test = FoldSets(self._batches).totals(counts)
+        return max(int(test.sum()), 1)
 
     def held_out(self, fold: int) -> np.ndarray:
         """Numbers of the test rows of a fold, ascending."""
         if fold != self._fold:
-            self._fold, self._rows = fold, self._sets.test_rows(fold, len(self._y))
+            rows = rows_of_test_set(self._batches, fold, len(self._y))
+            self._fold, self._rows = fold, rows
         return self._rows
 
     def score(self, fold: int, predictions) -> float:
@@ -148,6 +198,25 @@ class FoldScoring:
     def score_coef(self, fold: int, linear: dict, rows) -> float:
         """Score of fitted attributes on the test rows of a fold."""
         return self._score(fold, _Coefficients(self._classes, linear), rows)
+
+    def score_counts(self, confusion) -> float:
+        """Score of weights by true and by predicted class.
+
+        A row stands for all rows of one class that are predicted as another.
+        """
+        true, found = np.nonzero(confusion)
+        n_classes = len(self._classes)
+        predictions = 2.0 * found[:, None] - 1.0
+        if n_classes > 2:
+            predictions = np.eye(n_classes)[found]
+        return float(
+            self._scorer(
+                _KnownPredictions(self._classes, predictions),
+                true[:, None],
+                self._classes[true],
+                sample_weight=confusion[true, found],
+            )
+        )
 
     def _score(self, fold, estimator, X):
         rows, n_rows = self.held_out(fold), len(self._y)

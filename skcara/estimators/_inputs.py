@@ -24,7 +24,10 @@ MANY_READS = 5
 
 # What describes the fit and may be as long as a sample: predictions do not need it, and
 # they travel with the estimator to every partition.
-_UNNEEDED = ("support_", "support_weights_", "history_")
+_UNNEEDED = (
+    *("support_", "support_weights_", "history_"),
+    *("coefs_paths_", "mse_path_", "n_iter_", "scores_"),
+)
 
 _Method = TypeVar("_Method", bound=Callable)
 
@@ -49,9 +52,11 @@ def opened(
     ValueError
         If targets or weights are missing, or given twice.
     """
-    data = _as_source(estimator, X, y, sample_weight)
-    watch = make_watch(type(estimator).__name__, expected_reads, estimator.verbose)
-    with data.reading(expected_reads, watch):
+    name = type(estimator).__name__
+    rows = opened_rows(
+        name, X, y, sample_weight, expected_reads, verbose=estimator.verbose
+    )
+    with rows as data:
         estimator.n_features_in_ = data.n_features
         vars(estimator).pop("feature_names_in_", None)
         if data.feature_names is not None:
@@ -59,8 +64,18 @@ def opened(
         yield data
 
 
-def _as_source(estimator, X, y, sample_weight) -> DataSource:
-    name = type(estimator).__name__
+@contextmanager
+def opened_rows(
+    name: str, X, y, sample_weight, expected_reads: int, *, verbose=0
+) -> Iterator[DataSource]:
+    """Yield a source for whoever has this name, see :func:`opened`."""
+    data = _as_source(name, X, y, sample_weight)
+    watch = make_watch(name, expected_reads, verbose)
+    with data.reading(expected_reads, watch):
+        yield data
+
+
+def _as_source(name, X, y, sample_weight) -> DataSource:
     if not isinstance(X, DataSource):
         if y is None:
             raise ValueError(
@@ -71,7 +86,7 @@ def _as_source(estimator, X, y, sample_weight) -> DataSource:
         if given is not None:
             raise ValueError(
                 f"{what} must be None when X is a source, whose rows have targets and "
-                f"weights of their own: call {name}().fit(source)."
+                f"weights of their own: give {name} the source alone."
             )
     return X
 

@@ -10,17 +10,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, fit_context
-from skcara.data import ArraySource, StackedLabels, most_atoms
+from skcara.data import ArraySource, row_labels
 from skcara.estimators._base import LinearModel, all_or_nothing
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._folds import CrossValidatedMixin
 from skcara.estimators._grids import check_alphas, check_l1_ratios
+from skcara.estimators._inputs import opened
 from skcara.estimators._regressor import LinearRegressorMixin
 from skcara.estimators._search_progress import SearchObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
+from skcara.io._predictions import is_lazy
 from skcara.solvers import HISTORY_DTYPE, drive_search
 from skcara.solvers.paths import PenaltyGrid, SearchState, search_penalties
 
+# Reads of a source: a survey, and one or two of moments.
+_READS = 2
 # Relative error of a score that is worth a warning, unless the score is so small a
 # share of the mean square of the target that the predictions are exact.
 _MAX_SCORE_ERROR, _EXACT = 1e-6, 1e-10
@@ -60,7 +64,10 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         units of `X`.
     cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn: None means five, without shuffling. Groups reach a
-        splitter by metadata routing.
+        splitter by metadata routing. For rows that are not in memory a splitter is
+        shown how many there are; one that is not scikit-learn's also the targets, for
+        which the data are read once more. Folds that are not contiguous take a small
+        integer for each row, in memory.
     tol : float, default=1e-4
         Largest duality gap of a fit, relative to the variance of `y` on its rows (the
         mean square without an intercept). Fits are much more accurate than this unless
@@ -190,16 +197,18 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None, **params) -> Self:
+    def fit(self, X, y=None, sample_weight=None, **params) -> Self:
         """Choose a penalty by cross-validation and fit all rows with it.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,)
-            Target values.
+            Target values; None for a source, which has its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights, in the fits and in the errors of each fold. The
             penalty is chosen by the unweighted mean over the folds.
@@ -212,26 +221,39 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         self : object
             Fitted estimator.
         """
+        grid = self._make_grid()
         with all_or_nothing(self, X):
-            fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
+            if is_lazy(X):
+                routed = self._route_fit_params(None, params)
+                with opened(self, X, y, sample_weight, expected_reads=_READS) as data:
+                    self._check_target_shape(data.target_shape)
+                    source = data.for_regression()
+                    (batches, _), passes = drive_search(
+                        self._source_batches(source, routed.splitter.split),
+                        source.with_idle_rows(),
+                    )
+                    source = source.with_atoms(row_labels(batches))
+                    given = {"X": data, "y": None, "sample_weight": None}
+                    self._fit_source(source, batches, grid, passes, given)
+                return self
+            given = {"X": X, "y": y, "sample_weight": sample_weight}
             routed = self._route_fit_params(sample_weight, params)
             X, y = check_training_data(self, X, y, y_numeric=True)
-            if y.ndim == 2 and y.shape[1] > 1:
-                raise ValueError(
-                    f"{type(self).__name__} chooses the penalty of one target, got y "
-                    f"of shape {y.shape}. Fit one search for each column."
-                )
+            self._check_target_shape(y.shape[1:])
             y = column_or_1d(y, warn=True).astype(np.float64, copy=False)
             weights = check_sample_weight(sample_weight, X.shape[0])
-            grid = self._make_grid()
-            batches = self._fold_batches(
-                X, y, routed.splitter.split, most_atoms(*X.shape)
-            )
-            source = ArraySource(
-                X, y, weights, atom=StackedLabels(batches), n_jobs=self.n_jobs
-            )
-            self._fit_source(source, batches, grid, fit_data)
+            batches = self._fold_batches(X, y, None, routed.splitter.split)
+            labels = row_labels(batches)
+            source = ArraySource(X, y, weights, atom=labels, n_jobs=self.n_jobs)
+            self._fit_source(source, batches, grid, 0.0, given)
         return self
+
+    def _check_target_shape(self, shape):
+        if shape and shape[0] > 1:
+            raise ValueError(
+                f"{type(self).__name__} chooses the penalty of one target, got "
+                f"{shape[0]}. Fit one search for each column of y."
+            )
 
     def _make_grid(self) -> PenaltyGrid:
         return PenaltyGrid(
@@ -245,10 +267,10 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
             max_reads=self.max_iter,
         )
 
-    def _fit_source(self, source, batches, grid, fit_data):
+    def _fit_source(self, source, batches, grid, passes, given):
         n_folds = sum(len(batch.train) for batch in batches)
         started = time.perf_counter()
-        with SearchObserver(self, **fit_data, n_folds=n_folds) as observer:
+        with SearchObserver(self, **given, n_folds=n_folds) as observer:
 
             def on_report(state: SearchState, passes: float):
                 return observer.on_step(
@@ -258,6 +280,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
             (state, choice), self.n_passes_ = drive_search(
                 search_penalties(grid, batches), source, on_report
             )
+            self.n_passes_ += passes
         self._set_search_attributes(state, grid, n_folds)
         for name, value in _linear_attributes(choice).items():
             setattr(self, name, value)

@@ -7,23 +7,20 @@ from typing import Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer_names
-from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import (
     Interval,
     StrOptions,
     fit_context,
 )
-from skcara.data import ArraySource, FoldSets, most_atoms
 from skcara.estimators._base import LinearModel, all_or_nothing
-from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._classifier import LinearClassifierMixin, linear_attributes
 from skcara.estimators._docstrings import fill_docstring
-from skcara.estimators._held_out import FoldScoring
+from skcara.estimators._inputs import opened
+from skcara.estimators._logistic_data import data_of_arrays, data_of_source
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
 from skcara.estimators._logistic_search import (
     Found,
-    SearchData,
     best_numbers,
     chosen_penalty,
     score_losses,
@@ -31,13 +28,13 @@ from skcara.estimators._logistic_search import (
 )
 from skcara.estimators._scored import ScoredMixin
 from skcara.estimators._search_progress import ReadObserver
-from skcara.estimators._validation import (
-    check_sample_weight,
-    check_training_data,
-    encode_labels,
-)
+from skcara.estimators._validation import check_training_data
+from skcara.io._predictions import is_lazy
 from skcara.solvers import SolverFactory, SolverResult, Status, drive, drive_search
 from skcara.solvers.paths import MAX_SCORE_ERROR, SearchRound
+
+# Reads of a source: a survey, those of the search, and those of the final fit.
+_READS = 12
 
 
 @fill_docstring
@@ -68,13 +65,19 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         units of `X`. Costs one read more.
     cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn: None means five, stratified, without shuffling.
-        Groups reach a splitter by metadata routing.
+        Groups reach a splitter by metadata routing. For rows that are not in memory a
+        splitter is shown how many there are; if it is stratified, or not one of
+        scikit-learn's, also the number of the class of each row, for which the data
+        are read once more. Folds that are not contiguous take a small integer for
+        each row, in memory.
     scoring : str, callable or None, default=None
-        What is best; None means "neg_log_loss". Scores of other names, and of scorers
-        of :func:`~sklearn.metrics.make_scorer`, come from the predictions of the
-        held-out rows, which takes one more read, or a few if these predictions take
-        more than a tenth of the memory of `X`. Other callables are given the held-out
-        rows.
+        What is best; None means "neg_log_loss". Scores that count classes, such as
+        "accuracy" or "f1_macro", take one more read. Those of other names, and of
+        scorers of :func:`~sklearn.metrics.make_scorer`, come from the predictions of
+        all held-out rows, which takes one more read, or a few if these predictions
+        take more than a tenth of the memory of `X`; they and the labels are held in
+        memory, also for a source. Other callables are given the held-out rows, which
+        must be in memory.
     refit : bool, default=True
         Whether to fit all rows with the best penalty. If not, `coef_` is the mean over
         the folds of the coefficients that score best on each.
@@ -202,16 +205,19 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X, y, sample_weight=None, **params) -> Self:
+    def fit(self, X, y=None, sample_weight=None, **params) -> Self:
         """Choose a penalty by cross-validation and fit all rows with it.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Dense arrays and CSR matrices of any numeric type are read
-            as they are, in chunks; CSC matrices are converted to CSR.
+            as they are, in chunks; CSC matrices are converted to CSR. Dask arrays and
+            DataFrames are read where their partitions are, and a source of
+            :mod:`skcara.io` from wherever it is.
         y : array-like of shape (n_samples,)
-            Class labels: numbers, strings or booleans.
+            Class labels: numbers, strings or booleans; None for a source, which has
+            its own.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the losses, in the fits and in the scores.
         **params : dict
@@ -224,43 +230,30 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
             Fitted estimator.
         """
         Cs, ratios = check_cs(self.Cs), check_ratios(self.l1_ratios)
+
+        def fit_data(data, passes, **given):
+            grid = LogisticGrid(Cs, ratios, len(data.classes), self.fit_intercept)
+            self._fit_data(data, grid, passes, given)
+
         with all_or_nothing(self, X):
-            fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
+            if is_lazy(X):
+                routed = self._route_fit_params(None, params)
+                with opened(self, X, y, sample_weight, expected_reads=_READS) as rows:
+                    data, passes = data_of_source(self, rows, routed)
+                    fit_data(data, passes, X=rows, y=None, sample_weight=None)
+                return self
             routed = self._route_fit_params(sample_weight, params)
-            X, y = check_training_data(self, X, y)
-            y = column_or_1d(y, warn=True)
-            classes, codes = encode_labels(y)
-            weights = check_sample_weight(sample_weight, X.shape[0])
-            batches = self._fold_batches(
-                X, y, routed.splitter.split, most_atoms(*X.shape)
+            rows, target = check_training_data(self, X, y)
+            data = data_of_arrays(
+                self, rows, target, sample_weight, routed, n_jobs=self.n_jobs
             )
-            sets = FoldSets(batches)
-            train_weights, factors = weights, None
-            if self.class_weight is not None:
-                train_weights = ClassWeights(self.class_weight, classes, codes, weights)
-                factors = train_weights.factors
-            source = ArraySource(
-                X, codes, train_weights, atom=sets.labels, n_jobs=self.n_jobs
-            )
-            scoring = FoldScoring(
-                self._get_scorer(), classes, y, sets, routed.scorer.score
-            )
-            data = SearchData(
-                source,
-                sets,
-                classes,
-                factors,
-                weights,
-                scoring,
-                uses_losses=self._scores_are_losses(factors, weights, scoring),
-            )
-            grid = LogisticGrid(Cs, ratios, len(classes), self.fit_intercept)
-            self._fit_data(data, grid, fit_data)
+            fit_data(data, 0.0, X=X, y=y, sample_weight=sample_weight)
         return self
 
-    def _fit_data(self, data, grid, fit_data):
-        with ReadObserver(self, **fit_data) as observer:
+    def _fit_data(self, data, grid, passes, given):
+        with ReadObserver(self, **given) as observer:
             found = self._search(data, grid, observer)
+            self.n_passes_ += passes
             self.classes_ = data.classes
             self.Cs_, self.l1_ratios_ = grid.Cs, grid.ratios
             self.scores_ = found.scores.reshape(-1, *grid.shape)

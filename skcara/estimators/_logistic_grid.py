@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from skcara.data import Coordinates, FoldSets, Source
+from skcara.data import Coordinates, Source
 from skcara.objective import (
     KKTViolation,
     LogisticLoss,
@@ -102,13 +102,13 @@ class LogisticGrid:
             l1[:, None], l2[:, None], np.zeros((len(l1), 1), dtype=bool)
         )
 
-    def fold_problems(self, source: Source, sets: FoldSets, weights, scales, **test):
+    def fold_problems(self, source: Source, folds, weights, scales, **test):
         """All folds and penalties.
 
         Parameters
         ----------
         source : Source
-        sets : FoldSets
+        folds : pair of FoldSets and labels
         weights : pair of ndarray of shape (n_folds,)
             Total weights of training and test sets.
         scales : list of ndarray of shape (n_features,)
@@ -132,7 +132,7 @@ class LogisticGrid:
             source.facts,
             self.loss,
             coordinates,
-            sets,
+            *folds,
             penalties,
             chains,
             train_weights,

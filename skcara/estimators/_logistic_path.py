@@ -1,6 +1,7 @@
 """logistic_path: logistic regression for many penalties from a few reads."""
 
 import warnings
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -8,13 +9,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from skcara.data import ArraySource, FoldSets, one_blas_thread
+from skcara.data import ArraySource, FoldBatch, FoldSets, one_blas_thread
 from skcara.estimators._class_weight import ClassWeights
+from skcara.estimators._inputs import opened_rows
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
 from skcara.estimators._logistic_search import stacked_coef
 from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.io._predictions import is_lazy
 from skcara.solvers import drive_search
 from skcara.solvers.paths import search_folds
+
+# Reads of a source: a survey and one after each of some steps.
+_READS = 8
 
 
 class LogisticPath(NamedTuple):
@@ -34,7 +40,7 @@ class LogisticPath(NamedTuple):
 
 def logistic_path(
     X,
-    y,
+    y=None,
     *,
     Cs=10,
     l1_ratio=0.0,
@@ -54,9 +60,10 @@ def logistic_path(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Training data, read as it is in chunks.
+        Training data, read as it is in chunks; or a Dask array or DataFrame, or a
+        source of :mod:`skcara.io`.
     y : array-like of shape (n_samples,)
-        Class labels.
+        Class labels; None for a source, which has its own.
     Cs : int or array-like, default=10
         Inverse strengths of the penalty, or how many of them on a logarithmic grid
         between 1e-4 and 1e4.
@@ -99,29 +106,23 @@ def logistic_path(
     >>> coefs.shape
     (2, 3, 5)
     """
-    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
-    y = column_or_1d(y)
-    check_consistent_length(X, y)
-    classes, codes = encode_labels(y)
-    weights = check_sample_weight(sample_weight, X.shape[0])
-    if class_weight is not None:
-        weights = ClassWeights(class_weight, classes, codes, weights)
-    grid = LogisticGrid(
-        check_cs(Cs), check_ratios([l1_ratio]), len(classes), fit_intercept
-    )
-    sets = FoldSets.of_all_rows(X.shape[0])
-    source = ArraySource(X, codes, weights, atom=sets.labels, n_jobs=n_jobs)
-    problems = grid.fold_problems(
-        source,
-        sets,
-        sets.totals(weights, X.shape[0]),
-        [np.ones(X.shape[1])],
-        has_test=False,
-    )
+    Cs, ratios = check_cs(Cs), check_ratios([l1_ratio])
     rng = check_random_state(0 if random_state is None else random_state)
-    search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
-    with one_blas_thread():
-        last, n_reads = drive_search(search, source)
+    weights = class_weight, sample_weight
+    with _opened_source(X, y, *weights, n_jobs) as (classes, source):
+        grid = LogisticGrid(Cs, ratios, len(classes), fit_intercept)
+        facts, batch = source.facts, FoldBatch.of_all_rows(source.facts.n_rows)
+        totals = np.array([facts.total_weight]), np.zeros(1)
+        problems = grid.fold_problems(
+            source,
+            (FoldSets([batch]), batch.labels),
+            totals,
+            [np.ones(facts.n_features)],
+            has_test=False,
+        )
+        search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
+        with one_blas_thread():
+            last, n_reads = drive_search(search, source)
     coefs = [stacked_coef(problems.coordinates, column.base) for column in last.columns]
     optimalities = np.array([column.anchor.optimality for column in last.columns])
     n_failed = np.count_nonzero(optimalities > tol)
@@ -135,3 +136,23 @@ def logistic_path(
             stacklevel=2,
         )
     return LogisticPath(grid.Cs, np.array(coefs), optimalities)
+
+
+@contextmanager
+def _opened_source(X, y, class_weight, sample_weight, n_jobs):
+    """Classes and a source, for rows in memory or not."""
+    if is_lazy(X):
+        with opened_rows("logistic_path", X, y, sample_weight, _READS) as data:
+            classes, source = data.for_classification(class_weight)
+            labels = FoldBatch.of_all_rows(source.facts.n_rows).labels
+            yield classes, source.with_atoms(labels)
+        return
+    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    classes, codes = encode_labels(y)
+    weights = check_sample_weight(sample_weight, X.shape[0])
+    if class_weight is not None:
+        weights = ClassWeights(class_weight, classes, codes, weights)
+    labels = FoldBatch.of_all_rows(X.shape[0]).labels
+    yield classes, ArraySource(X, codes, weights, atom=labels, n_jobs=n_jobs)

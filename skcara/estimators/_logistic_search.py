@@ -10,55 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from skcara.data import ArraySource, FoldSets
 from skcara.estimators._classifier import linear_attributes
-from skcara.estimators._held_out import FoldScoring, score_held_out
+from skcara.estimators._held_out import score_held_out
+from skcara.estimators._logistic_data import SearchData
 from skcara.estimators._logistic_grid import LogisticGrid
-from skcara.passes import FoldMoments
+from skcara.passes import AtomMasses, FoldMoments
 from skcara.solvers.paths import Column, FoldProblems, SearchRound, search_folds
-
-
-@dataclass(frozen=True, eq=False)
-class SearchData:
-    """Rows, folds and scores of a search.
-
-    Attributes
-    ----------
-    source : Source
-        Its weights are those of the rows times those of their classes.
-    sets : FoldSets
-    classes : ndarray of shape (n_classes,)
-    class_factors : ndarray of shape (n_classes,) or None
-        Weights of the classes.
-    sample_weight : ndarray of shape (n_rows,) or None
-        Weights of the rows without those of their classes.
-    scoring : FoldScoring
-    uses_losses : bool
-        Whether scores are the mean losses that the search knows anyway.
-    """
-
-    source: ArraySource
-    sets: FoldSets
-    classes: np.ndarray
-    class_factors: np.ndarray | None
-    sample_weight: np.ndarray | None
-    scoring: FoldScoring
-    uses_losses: bool
-
-    @property
-    def set_weights(self):
-        """Weights of the training sets, with class weights, and of the test sets."""
-        n_rows = self.source.facts.n_rows
-        train, _ = self.sets.totals(self.source.weights, n_rows)
-        _, test = self.sets.totals(self.sample_weight, n_rows)
-        for name, weights in (("training", train), ("test", test)):
-            if not weights.all():
-                fold = int(np.argmin(weights))
-                raise ValueError(
-                    f"The {name} set of fold {fold} has no rows of positive weight; "
-                    "choose another cv."
-                )
-        return train, test
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +61,13 @@ def search_logistic(
     -------
     found : Found
     """
-    scales = [np.ones(data.source.facts.n_features)] * (data.sets.n_folds + 1)
-    if standardize:
-        scales = yield from _scales(data)
-    factors = data.class_factors
+    scales, masses = yield from _first_read(data, standardize)
     problems = grid.fold_problems(
         data.source,
-        data.sets,
-        data.set_weights,
+        (data.sets, data.labels),
+        data.set_weights(masses),
         scales[:-1],
-        test_factors=None if factors is None or not data.uses_losses else 1 / factors,
+        test_factors=data.inverse_factors if data.uses_losses else None,
     )
     last = yield from search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
     params = np.array([column.base for column in last.columns])
@@ -122,9 +76,7 @@ def search_logistic(
     if data.uses_losses:
         scores = score_losses(last)
     else:
-        scores = yield from score_held_out(
-            data.source.facts, data.sets, problems.coordinates, params, data.scoring
-        )
+        scores = yield from score_held_out(data, problems.coordinates, params)
     return Found(last.columns, paths, scores, scales[-1], last.is_stopped)
 
 
@@ -134,15 +86,30 @@ def score_losses(current: SearchRound) -> np.ndarray:
     return -losses.reshape(current.problems.sets.n_folds, -1)
 
 
-def _scales(data):
-    """What features are divided by, in each fold and on all rows."""
-    factors = data.class_factors
-    if factors is not None:
+def _first_read(data: SearchData, standardize: bool):
+    """What features are divided by, and weights of atoms; reads only if it must.
+
+    Returns
+    -------
+    scales : list of ndarray of shape (n_features,)
+        For each fold, and for all rows.
+    masses : list of ndarray
+        See :class:`SearchData`.
+    """
+    facts, n_folds = data.source.facts, data.sets.n_folds
+    requests: list = []
+    if data.masses is None:
+        requests.append(AtomMasses(data.sets.n_atoms, len(data.classes)))
+    if standardize:
         # Class weights are for fits, not for the scaler.
-        factors = np.divide(1.0, factors, where=factors > 0, out=0.0 * factors)
-    moments = yield FoldMoments(data.source.facts, data.sets.with_all_rows(), factors)
-    spreads = [np.sqrt(one.variance) for one in moments]
-    return [np.where(spread > 0, spread, 1.0) for spread in spreads]
+        sets = data.sets.with_all_rows()
+        requests.append(FoldMoments(facts, sets, data.inverse_factors))
+    answers = yield requests
+    scales = [np.ones(facts.n_features)] * (n_folds + 1)
+    if standardize:
+        spreads = [np.sqrt(one.variance) for one in answers[-1]]
+        scales = [np.where(spread > 0, spread, 1.0) for spread in spreads]
+    return scales, answers[0] if data.masses is None else data.masses
 
 
 def _paths(problems: FoldProblems, params):

@@ -1,6 +1,7 @@
 """lasso_path: the Lasso and the elastic net for many penalties from one read."""
 
 import warnings
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +10,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from skcara.data import ArraySource, one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
-from skcara.estimators._validation import check_in_memory, check_sample_weight
+from skcara.estimators._inputs import opened_rows
+from skcara.estimators._validation import check_sample_weight
+from skcara.io._predictions import is_lazy
 from skcara.solvers import drive_search
 from skcara.solvers.paths import PenaltyGrid, solve_full_path
+
+# Reads of a source: a survey and one of moments.
+_READS = 2
 
 
 class LassoPath(NamedTuple):
@@ -31,7 +37,7 @@ class LassoPath(NamedTuple):
 
 def lasso_path(
     X,
-    y,
+    y=None,
     *,
     l1_ratio=1.0,
     eps=1e-3,
@@ -51,9 +57,10 @@ def lasso_path(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Training data, read as it is in chunks.
+        Training data, read as it is in chunks; or a Dask array or DataFrame, or a
+        source of :mod:`skcara.io`.
     y : array-like of shape (n_samples,)
-        Target values.
+        Target values; None for a source, which has its own.
     l1_ratio : float in [0, 1], default=1.0
         Share of the L1 term.
     eps : float, default=1e-3
@@ -102,17 +109,6 @@ def lasso_path(
     >>> print(alphas, coefs.round(1)[:, 1])
     [1.  0.1] [0.9 1.9 0. ]
     """
-    check_in_memory(X, "lasso_path")
-    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] > 1:
-        raise ValueError(
-            f"lasso_path takes one target, got y of shape {y.shape}. Call it for each "
-            "column."
-        )
-    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
-    check_consistent_length(X, y)
-    weights = check_sample_weight(sample_weight, X.shape[0])
     ratios = check_l1_ratios(l1_ratio)
     if len(ratios) > 1:
         raise ValueError(f"lasso_path takes one l1_ratio, got {l1_ratio!r}.")
@@ -131,8 +127,7 @@ def lasso_path(
         tol=tol,
         max_reads=max_iter,
     )
-    source = ArraySource(X, y, weights, n_jobs=n_jobs)
-    with one_blas_thread():
+    with _opened_source(X, y, sample_weight, n_jobs) as source, one_blas_thread():
         (alphas, path), n_reads = drive_search(solve_full_path(grid), source)
     n_failed = np.count_nonzero(path.relative_gaps > tol)
     if n_failed:
@@ -146,3 +141,28 @@ def lasso_path(
             stacklevel=2,
         )
     return LassoPath(alphas, path.coefs, path.gaps)
+
+
+@contextmanager
+def _opened_source(X, y, sample_weight, n_jobs):
+    """A source of one target, for rows in memory or not."""
+    if is_lazy(X):
+        with opened_rows("lasso_path", X, y, sample_weight, _READS) as data:
+            _check_target_shape(data.target_shape)
+            yield data.for_regression()
+        return
+    X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X")
+    y = np.asarray(y)
+    _check_target_shape(y.shape[1:])
+    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, y)
+    weights = check_sample_weight(sample_weight, X.shape[0])
+    yield ArraySource(X, y, weights, n_jobs=n_jobs)
+
+
+def _check_target_shape(shape):
+    if shape and shape[0] > 1:
+        raise ValueError(
+            f"lasso_path takes one target, got {shape[0]}. Call it for each column of "
+            "y."
+        )

@@ -74,11 +74,11 @@ class ScoredMixin(CrossValidatedMixin):
             score_params = process_routing(self, "score", **score_params).scorer.score
         return self._get_scorer()(self, X, y, **score_params)
 
-    def _scores_are_losses(self, factors, weights, scoring) -> bool:
+    def _scores_are_losses(self, factors, has_weights: bool, scoring) -> bool:
         """Whether scores are the mean losses that the search knows anyway."""
         if self.scoring not in (None, _DEFAULT_SCORING):
             return False
         if factors is not None and not factors.all():
             return False
         names = set(scoring.params)
-        return names == (set() if weights is None else {"sample_weight"})
+        return names == ({"sample_weight"} if has_weights else set())

@@ -240,6 +240,23 @@ def _as_chunk(block, start):
     return Chunk(start, block.rows, block.target, block.weights)
 
 
+def with_atoms(chunk: Chunk, labels, first: int = 0) -> Chunk:
+    """Return the chunk with the atoms of its rows.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    labels : labels or None
+        None if rows have no atoms.
+    first : int
+        Number of the row to which the first label belongs.
+    """
+    if labels is None:
+        return chunk
+    start = chunk.start - first
+    return chunk._replace(atom=labels[start : start + chunk.n_rows])
+
+
 @contextmanager
 def located(where: str):
     """Put the place of the data in front of an error that they cause."""

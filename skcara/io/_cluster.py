@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skcara.data import one_blas_thread
+from skcara.data import labels_between, one_blas_thread
 from skcara.io._blocks import Block
 from skcara.io._optional import import_optional
 from skcara.io._parts import (
@@ -41,10 +41,11 @@ _SECONDS_BETWEEN_LOOKS = 2
 
 
 class Shelf(NamedTuple):
-    """Some of the parts, by number, and the numbers of their rows if known."""
+    """Some of the parts, by number; numbers and labels of their rows if known."""
 
     blocks: dict[int, Block]
     row_numbers: dict[int, range]
+    labels: dict[int, Any]
 
 
 class ClusterExecutor:
@@ -69,6 +70,7 @@ class ClusterExecutor:
         self._shelves: list = []
         self._numbers_of: dict[str, list[int]] = {}
         self._row_numbers: list[range] | None = None
+        self._labels: Any = None
 
     # ---- shelves -----------------------------------------------------------------
 
@@ -101,15 +103,29 @@ class ClusterExecutor:
         They stay with the parts: in every task they would travel at every pass.
         """
         self._row_numbers = row_numbers
-        numbered, numbers_of = [], {}
+        self._add_to_shelves("row_numbers", row_numbers.__getitem__)
+
+    def _label_rows(self, labels):
+        """Put the labels of rows beside the parts, each where its rows are."""
+        self._labels = labels
+
+        def labels_of(number):
+            rows = self._row_numbers[number]
+            return labels_between(labels, rows.start, rows.stop)
+
+        self._add_to_shelves("labels", labels_of)
+
+    def _add_to_shelves(self, name, value_of):
+        """Give shelves what belongs to each of their parts, in a field of theirs."""
+        extended, numbers_of = [], {}
         for shelf in self._shelves:
             numbers = self._numbers_of[shelf.key]
-            own = {number: row_numbers[number] for number in numbers}
-            numbered.append(self._submit(_number_shelf, shelf, own))
-            numbers_of[numbered[-1].key] = numbers
-        self._wait(numbered)
+            own = {number: value_of(number) for number in numbers}
+            extended.append(self._submit(_extend_shelf, shelf, name, own))
+            numbers_of[extended[-1].key] = numbers
+        self._wait(extended)
         _release(self._shelves)
-        self._shelves, self._numbers_of = numbered, numbers_of
+        self._shelves, self._numbers_of = extended, numbers_of
 
     def _compute_blocks(self, threads):
         """Futures of the parts, neighbours on the same worker if that costs nothing."""
@@ -128,7 +144,7 @@ class ClusterExecutor:
     def release(self):
         """Let the cluster forget the shelves."""
         _release(self._shelves)
-        self._shelves, self._numbers_of = [], {}
+        self._shelves, self._numbers_of, self._labels = [], {}, None
 
     def _threads(self) -> dict[str, int]:
         """Number of threads of each worker; waits for the first worker."""
@@ -164,11 +180,18 @@ class ClusterExecutor:
             facts |= described
         return facts
 
-    def fold(self, task, layout, chunk_rows):
-        """Total of a task over all parts; None if they have no rows."""
+    def fold(self, task, layout, chunk_rows, labels=None):
+        """Total of a task over all parts; None if they have no rows.
+
+        Labels travel once, with the first task that needs them.
+        """
+        if labels is not None and labels is not self._labels:
+            self.load()
+            self._label_rows(labels)
         n_parts = len(self._parts)
-        tree = TreeSum(n_parts, task)
-        for nodes in self._map(_visit_shelves, task, n_parts, layout, chunk_rows):
+        tree, is_labelled = TreeSum(n_parts, task), labels is not None
+        options = (task, n_parts, layout, chunk_rows, is_labelled)
+        for nodes in self._map(_visit_shelves, *options):
             for node in nodes:
                 tree.add(*node)
         return tree.total()
@@ -272,11 +295,11 @@ def _split(items, n_groups: int) -> list[list]:
 
 
 def _make_shelf(numbers, blocks) -> Shelf:
-    return Shelf(dict(zip(numbers, blocks, strict=True)), {})
+    return Shelf(dict(zip(numbers, blocks, strict=True)), {}, {})
 
 
-def _number_shelf(shelf: Shelf, row_numbers) -> Shelf:
-    return shelf._replace(row_numbers=row_numbers)
+def _extend_shelf(shelf: Shelf, name, values) -> Shelf:
+    return shelf._replace(**{name: values})
 
 
 def _parts_of(shelves: list[Shelf]):
@@ -289,14 +312,17 @@ def _describe_shelves(shelves):
     return {number: describe_part(block) for number, block in _parts_of(shelves)}
 
 
-def _visit_shelves(task, n_parts, layout, chunk_rows, shelves):
+def _visit_shelves(task, n_parts, layout, chunk_rows, is_labelled, shelves):
     """Nodes of the tree that the parts on some shelves add up to."""
     row_numbers = {k: v for shelf in shelves for k, v in shelf.row_numbers.items()}
+    labels = {}
+    if is_labelled:
+        labels = {k: v for shelf in shelves for k, v in shelf.labels.items()}
     tree = TreeSum(n_parts, task)
     with _shared_blas_limit():
         for number, block in _parts_of(shelves):
-            rows = row_numbers.get(number)
-            total = visit_part(task, number, block, layout, chunk_rows, rows)
+            own = row_numbers.get(number), labels.get(number)
+            total = visit_part(task, number, block, layout, chunk_rows, *own)
             tree.add(0, number, total)
     return list(tree.nodes())
 
@@ -306,7 +332,7 @@ def _survey_shelves(task, pool, n_parts, layout, chunk_rows, shelves):
     pool = pool.fresh()
     unnumbered = [shelf._replace(row_numbers={}) for shelf in shelves]
     task = Pooling(task, pool)
-    nodes = _visit_shelves(task, n_parts, layout, chunk_rows, unnumbered)
+    nodes = _visit_shelves(task, n_parts, layout, chunk_rows, False, unnumbered)
     pool.shrink()
     return nodes, pool, {number: b.n_rows for number, b in _parts_of(shelves)}
 

@@ -140,10 +140,10 @@ class DaskReader:
 
     # ---- reads -------------------------------------------------------------------
 
-    def fold(self, task):
+    def fold(self, task, labels=None):
         """Total of a task over all rows, in one read."""
         self.watch.begin(int(self._starts[-1]))
-        total = self._executor.fold(task, self.layout(), self.chunk_rows())
+        total = self._executor.fold(task, self.layout(), self.chunk_rows(), labels)
         self._tell_end()
         return total
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from skcara.data import one_blas_thread
+from skcara.data import labels_between, one_blas_thread
 from skcara.io._blocks import Block
 from skcara.io._optional import import_optional
 from skcara.io._parts import (
@@ -51,15 +51,17 @@ class LocalExecutor:
                 return {number: facts}
         return {}
 
-    def fold(self, task, layout, chunk_rows):
+    def fold(self, task, layout, chunk_rows, labels=None):
         """Total of a task over all parts; None if they have no rows."""
         visit = self._dask.delayed(visit_part)
-        nodes = [
-            visit(task, number, part, layout, chunk_rows, row_numbers)
-            for number, (part, row_numbers) in enumerate(
-                zip(self._parts, self._row_numbers, strict=True)
-            )
-        ]
+        nodes = []
+        for number, (part, rows) in enumerate(
+            zip(self._parts, self._row_numbers, strict=True)
+        ):
+            own = None
+            if labels is not None:
+                own = labels_between(labels, rows.start, rows.stop)
+            nodes.append(visit(task, number, part, layout, chunk_rows, rows, own))
         return self._total(merged, task, nodes)
 
     def survey(self, task, pool: Pool, layout, chunk_rows):

@@ -10,7 +10,15 @@ from scipy import sparse
 
 from skcara.data import PartialTask, Task
 from skcara.io._addresses import first_address
-from skcara.io._blocks import Block, Layout, aligned, cut_chunks, located, make_block
+from skcara.io._blocks import (
+    Block,
+    Layout,
+    aligned,
+    cut_chunks,
+    located,
+    make_block,
+    with_atoms,
+)
 from skcara.io._pool import Pool
 from skcara.io._tree import merged
 
@@ -48,6 +56,7 @@ def visit_part(
     layout: Layout,
     chunk_rows: int,
     row_numbers: range | None = None,
+    labels=None,
 ):
     """Total of a task over the chunks of a part, in their order; None without rows.
 
@@ -62,6 +71,8 @@ def visit_part(
     chunk_rows : int
     row_numbers : range, optional
         Numbers of the rows in the source; default their addresses.
+    labels : labels, optional
+        Of the rows of the part.
     """
     start = first_address(number) if row_numbers is None else row_numbers.start
     total = None
@@ -74,6 +85,7 @@ def visit_part(
         if block.n_rows:
             layout.check(block)
         for chunk in cut_chunks([aligned(block)], chunk_rows, start):
+            chunk = with_atoms(chunk, labels, start)
             total = merged(task, total, task.visit(chunk))
     return total
 

@@ -21,12 +21,15 @@ class Preparation:
         What stands in rows of weight zero: theirs may be a code for missing.
     features : ndarray of int or None
         The columns that are kept; None for all.
+    shows_idle : bool
+        Whether rows of weight zero are shown as they are.
     """
 
     codes: LabelCodes | None
     reference_row: np.ndarray
     reference_target: np.ndarray
     features: np.ndarray | None = None
+    shows_idle: bool = False
 
     def restricted(self, features) -> "Preparation":
         """Return a preparation that also leaves out all other columns."""
@@ -45,7 +48,7 @@ class Preparation:
             target, weights = self.codes.encode(chunk.target, chunk.weights)
         rows = chunk.rows if self.features is None else chunk.rows[:, self.features]
         chunk = chunk._replace(rows=rows, target=target, weights=weights)
-        if weights is None or weights.all():
+        if weights is None or self.shows_idle or weights.all():
             return chunk
         return self._without_idle_rows(chunk)
 

@@ -51,8 +51,11 @@ class Reader(Protocol):
     def depth(self, n_rows: int) -> int:
         """Most additions, one after the other, of a term of a sum over all rows."""
 
-    def fold(self, task: Task):
-        """Total of a task over all rows, in one read; None if there are none."""
+    def fold(self, task: Task, labels=None):
+        """Total of a task over all rows, in one read; None if there are none.
+
+        ``labels`` of rows, if any, become the atoms of chunks.
+        """
 
     def survey(self, task: Task, capacity: int) -> tuple[Survey, PooledRows | None]:
         """Total of the first task, and a pool of rows, in one read."""
@@ -209,21 +212,46 @@ class PartsSource:
     preparation : Preparation
     pool : PooledRows
         Random rows; what is drawn comes from them and costs no read.
+    labels : labels, optional
+        Atoms of the rows by their numbers, see :mod:`skcara.data`.
     """
 
     #: Parallelism is the business of the reader.
     n_jobs = None
 
-    def __init__(self, reader, facts, preparation, pool):
+    def __init__(self, reader, facts, preparation, pool, labels=None):
         self._reader = reader
         self._preparation = preparation
         self._pool = pool
+        self._labels = labels
         self.facts = facts
+
+    def with_atoms(self, labels) -> "PartsSource":
+        """Return the same rows, with atoms that follow from their numbers."""
+        return PartsSource(
+            self._reader, self.facts, self._preparation, self._pool, labels
+        )
+
+    def with_idle_rows(self) -> "PartsSource":
+        """Return the same rows, those of weight zero as they are.
+
+        Solvers must not see them, splitters do.
+        """
+        preparation = replace(self._preparation, shows_idle=True)
+        return PartsSource(
+            self._reader, self.facts, preparation, self._pool, self._labels
+        )
+
+    @property
+    def class_factors(self) -> np.ndarray | None:
+        """Weights of the classes, if they have any."""
+        codes = self._preparation.codes
+        return None if codes is None else codes.factors
 
     def run(self, tasks: Sequence[Task]) -> list:
         """Return the results of all tasks from one read."""
         group = TaskGroup(tuple(tasks), self._preparation)
-        return group.finish(self._reader.fold(group))
+        return group.finish(self._reader.fold(group, self._labels))
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
         """Yield copies of the rows with these ascending numbers, in parts."""
@@ -257,7 +285,7 @@ class PartsSource:
         if not facts.is_sparse:
             facts = replace(facts, n_entries=facts.n_rows * len(features))
         preparation = self._preparation.restricted(features)
-        return PartsSource(self._reader, facts, preparation, self._pool)
+        return PartsSource(self._reader, facts, preparation, self._pool, self._labels)
 
     def draw(self, n_draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
         """Draw about ``n_draws`` rows of the pool, in proportion to their weights.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skcara.data import Chunk, chunk_rows_for
-from skcara.io._blocks import Block, Layout, cut_chunks
+from skcara.io._blocks import Block, Layout, cut_chunks, with_atoms
 from skcara.io._pool import Pool
 from skcara.io._tree import merged
 from skcara.io._watch import Watch
@@ -110,9 +110,9 @@ class StreamReader(ABC):
         self._n_rows = n_rows
         self._reads_ahead -= 1
 
-    def fold(self, task):
+    def fold(self, task, labels=None):
         """Total of a task over all rows, in one read."""
-        return self._fold(task)
+        return self._fold(task, labels=labels)
 
     def survey(self, task, capacity):
         """Total of a task, and a pool of rows, in one read."""
@@ -122,7 +122,7 @@ class StreamReader(ABC):
             return None, None
         return total, pool.finish(total.n_rows, total.total_weight)
 
-    def _fold(self, task, pool=None):
+    def _fold(self, task, pool=None, labels=None):
         span_rows = _SPAN_CHUNKS * self.chunk_rows()
         total = span_total = None
         for chunk in self.chunks():
@@ -131,6 +131,7 @@ class StreamReader(ABC):
             if chunk.start % span_rows == 0:
                 total = merged(task, total, span_total)
                 span_total = None
+            chunk = with_atoms(chunk, labels)
             span_total = merged(task, span_total, task.visit(chunk))
         return merged(task, total, span_total)
 

@@ -18,11 +18,12 @@ from skcara.passes._curvature import CurvatureSums, EvaluateCurvature
 from skcara.passes._evaluate import Evaluate, evaluate_first
 from skcara.passes._fold_hessians import FoldHessians
 from skcara.passes._fold_moments import FoldMoments
-from skcara.passes._fold_scores import HeldOutScores
+from skcara.passes._fold_scores import HeldOutConfusions, HeldOutScores
 from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
 from skcara.passes._influence import DrawInfluential
+from skcara.passes._row_columns import AtomMasses, GatherColumns, RowColumns
 from skcara.passes._single_rows import (
     Columns,
     Draw,
@@ -33,6 +34,7 @@ from skcara.passes._single_rows import (
 )
 
 __all__ = [
+    "AtomMasses",
     "BlockGrams",
     "ColumnSquares",
     "Columns",
@@ -46,13 +48,16 @@ __all__ = [
     "FoldHessians",
     "FoldMoments",
     "FoldSums",
+    "GatherColumns",
     "Glance",
     "Gram",
     "GramSums",
     "GroupProducts",
+    "HeldOutConfusions",
     "HeldOutScores",
     "Hessian",
     "PreconditionedGram",
+    "RowColumns",
     "Take",
     "TakeBlock",
     "TakenRows",

@@ -13,14 +13,15 @@ from sklearn.model_selection import (
     PredefinedSplit,
     RepeatedKFold,
     ShuffleSplit,
+    StratifiedKFold,
     TimeSeriesSplit,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skcara import CaLassoCV
-from skcara._sklearn_compat import partition_of
 from skcara.data import FoldBatch, fold_batches
+from skcara.estimators._partitions import partition_labels
 
 
 @pytest.fixture
@@ -133,11 +134,29 @@ def test_folds_without_weight(problem):
 def test_a_partition_has_the_atoms_of_its_splits(n_folds, shuffle):
     X = np.empty((1003, 1))
     splitter = KFold(n_folds, shuffle=shuffle, random_state=0 if shuffle else None)
-    found = FoldBatch.of_partition(partition_of(splitter, X), len(X))
+    found = FoldBatch.of_partition(partition_labels(splitter, len(X), None), n_folds)
     (wanted,) = fold_batches(splitter.split(X), len(X), n_folds)
     for counts in ("train", "test"):
-        rows = getattr(found, counts)[:, found.labels]
+        rows = getattr(found, counts)[:, found.labels[:]]
         assert_array_equal(rows, getattr(wanted, counts)[:, wanted.labels])
+
+
+@pytest.mark.parametrize("n_folds", [2, 5, 7])
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+@pytest.mark.parametrize("order", ["mixed", "sorted", "reversed"])
+def test_stratified_folds_are_those_of_scikit_learn(
+    n_folds, n_classes, order, global_random_seed
+):
+    # More rows than are looked at together.
+    rng = np.random.default_rng(global_random_seed)
+    codes = rng.integers(n_classes, size=70_001) ** 2 // n_classes
+    _, codes = np.unique(codes, return_inverse=True)
+    if order != "mixed":
+        codes = np.sort(codes)[:: 1 if order == "sorted" else -1]
+    splitter = StratifiedKFold(n_folds)
+    labels = partition_labels(splitter, len(codes), codes.astype(np.int8))
+    for fold, (_, test) in enumerate(splitter.split(codes, codes)):
+        assert_array_equal(np.flatnonzero(labels == fold), test)
 
 
 def test_only_plain_folds_are_partitions():
@@ -146,5 +165,13 @@ def test_only_plain_folds_are_partitions():
             for train, test in super().split(X, y, groups):
                 yield train[::2], test
 
-    assert partition_of(EveryOther(3), np.empty((9, 1))) is None
-    assert partition_of(RepeatedKFold(), np.empty((9, 1))) is None
+    codes = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])
+    for splitter in (
+        EveryOther(3),
+        RepeatedKFold(),
+        KFold(10),
+        StratifiedKFold(2, shuffle=True),
+        # One row of the last class: scikit-learn warns of it.
+        StratifiedKFold(2),
+    ):
+        assert partition_labels(splitter, 9, codes) is None

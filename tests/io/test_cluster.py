@@ -17,10 +17,12 @@ from io_tasks import (
     load_part,
     make_rows,
 )
+from sklearn.model_selection import ShuffleSplit
 
-from skcara import CaLasso, CaLogisticRegression
+from skcara import CaLasso, CaLassoCV, CaLogisticRegression, CaLogisticRegressionCV
 from skcara.io import from_dask
 from skcara.io._source import PartsSource
+from skcara.passes import AtomMasses, EvaluateFolds
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -103,6 +105,19 @@ def fitted_models():
     return [lasso.coef_, lasso.intercept_, logistic.coef_, logistic.intercept_]
 
 
+def fitted_searches():
+    """Scores and coefficients of searches, with folds of three kinds."""
+    X, y, weights = columns_of(make_table())
+    lasso = CaLassoCV(alphas=5, cv=4).fit(X, y, weights)
+    shuffled = CaLassoCV(alphas=5, cv=ShuffleSplit(3, random_state=0)).fit(X, y)
+    logistic = CaLogisticRegressionCV(Cs=[0.01, 1.0], cv=3, random_state=0)
+    logistic.fit(X, y > 0, weights)
+    return [
+        *(lasso.mse_path_, lasso.coef_, shuffled.mse_path_, shuffled.coef_),
+        *(logistic.scores_, logistic.coefs_paths_, logistic.coef_),
+    ]
+
+
 @pytest.fixture(autouse=True)
 def _small_pool(monkeypatch):
     # Samples do not hold all the rows, and few rows are not a case of their own.
@@ -132,6 +147,35 @@ def test_same_bits_for_any_number_of_workers(expected, expected_models):
             assert_same_bits(fitted(client=client), expected)
             assert_same_bits(fitted_models(), expected_models)
             client.retire_workers(workers[:1])
+
+
+def test_searches_have_the_same_bits_for_any_number_of_workers(client):
+    with dask.config.set(scheduler="synchronous"):
+        expected = fitted_searches()
+    assert_same_bits(fitted_searches(), expected)
+    for n_workers in (1, 2):
+        with started(n_workers):
+            assert_same_bits(fitted_searches(), expected)
+
+
+def test_a_worker_dies_in_a_search(client, monkeypatch):
+    """Its labels are lost with its rows, and made again."""
+    with dask.config.set(scheduler="synchronous"):
+        expected = fitted_searches()
+    run, tasks_run = PartsSource.run, []
+
+    def run_and_kill(source, tasks):
+        answers = run(source, tasks)
+        tasks_run.append(type(tasks[0]))
+        if tasks_run[-1] is AtomMasses:
+            os.kill(holder_of_something(client), signal.SIGKILL)
+        return answers
+
+    monkeypatch.setattr(PartsSource, "run", run_and_kill)
+    assert_same_bits(fitted_searches(), expected)
+    # Both need the labels.
+    masses = tasks_run.index(AtomMasses)
+    assert tasks_run[masses + 1] is EvaluateFolds
 
 
 def test_same_bits_with_threads_of_this_process(expected):

@@ -1,6 +1,7 @@
 """What a search over folds and penalties minimises."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class FoldProblems:
     coordinates : Coordinates
         Those of the solver.
     sets : FoldSets
+    labels : labels
+        Atoms of the rows by their numbers.
     penalties : list of list of SeparablePenalty
         In the user's coordinates, for each fold and penalty.
     chains : list of list of int
@@ -35,6 +38,7 @@ class FoldProblems:
     loss: Loss
     coordinates: Coordinates
     sets: FoldSets
+    labels: Any
     penalties: list[list[SeparablePenalty]]
     chains: list[list[int]]
     train_weights: np.ndarray

@@ -164,7 +164,7 @@ class _FoldSearch:
                 full, *self._influence, self._size, seed
             )
         rows, target, shares = yield Take(full, indices)
-        atom = self._problems.sets.labels[indices]
+        atom = self._problems.labels[indices]
         weights = shares if weights is None else weights
         if not weights.all():
             # Nobody knows what stands in rows of weight zero.
