@@ -135,7 +135,7 @@ class ScoreRows:
         """Copy the held-out rows, fold by fold."""
         scores = np.empty(self.params.shape[:2])
         for fold, points in enumerate(self.params):
-            rows = source.X[self.scoring.held_out(fold)]
+            rows = self.scoring.rows[self.scoring.held_out(fold)]
             for place, point in enumerate(points):
                 linear = linear_attributes(*self.coordinates.to_user(point))
                 scores[fold, place] = self.scoring.score_coef(fold, linear, rows)
@@ -154,6 +154,8 @@ class FoldScoring:
         None if nobody looks at the labels of single rows.
     params : dict
         Arrays of length n_rows, or other values, handed to the scorer.
+    rows : array or CSR matrix, optional
+        All rows, for scorers that look at them.
 
     Attributes
     ----------
@@ -163,7 +165,7 @@ class FoldScoring:
         Whether it only counts the rows of each class that are predicted as another.
     """
 
-    def __init__(self, scorer, classes, batches, y, params: dict):
+    def __init__(self, scorer, classes, batches, y, params: dict, rows=None):
         self.is_plain = is_plain_scorer(scorer)
         self.counts_classes = (
             self.is_plain
@@ -172,7 +174,7 @@ class FoldScoring:
         )
         self._scorer = scorer_with_labels(scorer, classes)
         self._classes, self._batches, self._y = classes, batches, y
-        self.params = params
+        self.params, self.rows = params, rows
         self._fold: int | None = None
         self._rows = np.empty(0, dtype=np.intp)
 

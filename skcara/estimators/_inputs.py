@@ -91,7 +91,7 @@ def _as_source(name, X, y, sample_weight) -> DataSource:
     return X
 
 
-def array_source(X, target, weights=None, *, n_jobs=None) -> Source:
+def array_source(X, target, weights=None, *, atom=None, n_jobs=None) -> Source:
     """Return a source of checked arrays.
 
     Parameters
@@ -100,6 +100,8 @@ def array_source(X, target, weights=None, *, n_jobs=None) -> Source:
     target : ndarray
         Floats, or class codes.
     weights : sliceable of length n_rows, optional
+    atom : labels, optional
+        Atoms of the rows.
     n_jobs : int, optional
         Threads that read; a memory map that does not fit in memory is read by one,
         in order.
@@ -109,11 +111,11 @@ def array_source(X, target, weights=None, *, n_jobs=None) -> Source:
     source : ArraySource or PartsSource
     """
     if not is_larger_than_memory(X):
-        return ArraySource(X, target, weights, n_jobs=n_jobs)
+        return ArraySource(X, target, weights, atom=atom, n_jobs=n_jobs)
     data = from_memory_map(X, target, weights)
     if target.dtype.kind == "f":
-        return data.for_regression()
-    return data.for_classification()[1]
+        return data.for_regression().with_atoms(atom)
+    return data.for_classification()[1].with_atoms(atom)
 
 
 def or_lazily(method: _Method) -> _Method:

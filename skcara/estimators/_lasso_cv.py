@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, fit_context
-from skcara.data import ArraySource, row_labels
+from skcara.data import Source, row_labels
 from skcara.estimators._base import LinearModel, all_or_nothing
 from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._folds import CrossValidatedMixin
 from skcara.estimators._grids import check_alphas, check_l1_ratios
-from skcara.estimators._inputs import opened
+from skcara.estimators._inputs import array_source, opened
 from skcara.estimators._regressor import LinearRegressorMixin
 from skcara.estimators._search_progress import SearchObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
@@ -227,12 +227,12 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
                 routed = self._route_fit_params(None, params)
                 with opened(self, X, y, sample_weight, expected_reads=_READS) as data:
                     self._check_target_shape(data.target_shape)
-                    source = data.for_regression()
+                    parts = data.for_regression()
                     (batches, _), passes = drive_search(
-                        self._source_batches(source, routed.splitter.split),
-                        source.with_idle_rows(),
+                        self._source_batches(parts, routed.splitter.split),
+                        parts.with_idle_rows(),
                     )
-                    source = source.with_atoms(row_labels(batches))
+                    source: Source = parts.with_atoms(row_labels(batches))
                     given = {"X": data, "y": None, "sample_weight": None}
                     self._fit_source(source, batches, grid, passes, given)
                 return self
@@ -244,7 +244,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
             weights = check_sample_weight(sample_weight, X.shape[0])
             batches = self._fold_batches(X, y, None, routed.splitter.split)
             labels = row_labels(batches)
-            source = ArraySource(X, y, weights, atom=labels, n_jobs=self.n_jobs)
+            source = array_source(X, y, weights, atom=labels, n_jobs=self.n_jobs)
             self._fit_source(source, batches, grid, 0.0, given)
         return self
 

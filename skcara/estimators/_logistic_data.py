@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from skcara.data import (
-    ArraySource,
     Chunk,
     FoldSets,
     Source,
@@ -16,6 +15,7 @@ from skcara.data import (
 )
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._held_out import FoldScoring
+from skcara.estimators._inputs import array_source
 from skcara.estimators._validation import check_sample_weight, encode_labels
 from skcara.passes import AtomMasses
 from skcara.solvers import drive_search
@@ -108,9 +108,11 @@ def data_of_arrays(model, X, y, sample_weight, routed, *, n_jobs) -> SearchData:
         train_weights = ClassWeights(model.class_weight, classes, codes, weights)
         factors = train_weights.factors
     labels, sets = row_labels(batches), FoldSets(batches)
-    scoring = FoldScoring(model._get_scorer(), classes, batches, y, routed.scorer.score)
+    scoring = FoldScoring(
+        model._get_scorer(), classes, batches, y, routed.scorer.score, rows=X
+    )
     return SearchData(
-        ArraySource(X, codes, train_weights, atom=labels, n_jobs=n_jobs),
+        array_source(X, codes, train_weights, atom=labels, n_jobs=n_jobs),
         sets,
         labels,
         classes,

@@ -116,7 +116,7 @@ class LogisticGrid:
         **test
             What :class:`~skcara.solvers.paths.FoldProblems` has to know about scores.
         """
-        train_weights, test_weights = weights
+        (sets, labels), (train_weights, test_weights) = folds, weights
         n_penalties = len(self.ratios) * len(self.Cs)
         penalties = [
             [self.penalty(number, weight, scale) for number in range(n_penalties)]
@@ -132,7 +132,8 @@ class LogisticGrid:
             source.facts,
             self.loss,
             coordinates,
-            *folds,
+            sets,
+            labels,
             penalties,
             chains,
             train_weights,

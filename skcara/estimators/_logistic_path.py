@@ -9,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from skcara.data import ArraySource, FoldBatch, FoldSets, one_blas_thread
+from skcara.data import FoldBatch, FoldSets, one_blas_thread
 from skcara.estimators._class_weight import ClassWeights
-from skcara.estimators._inputs import opened_rows
+from skcara.estimators._inputs import array_source, opened_rows
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
 from skcara.estimators._logistic_search import stacked_coef
 from skcara.estimators._validation import check_sample_weight, encode_labels
@@ -155,4 +155,4 @@ def _opened_source(X, y, class_weight, sample_weight, n_jobs):
     if class_weight is not None:
         weights = ClassWeights(class_weight, classes, codes, weights)
     labels = FoldBatch.of_all_rows(X.shape[0]).labels
-    yield classes, ArraySource(X, codes, weights, atom=labels, n_jobs=n_jobs)
+    yield classes, array_source(X, codes, weights, atom=labels, n_jobs=n_jobs)

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from skcara.data import ArraySource, one_blas_thread
+from skcara.data import one_blas_thread
 from skcara.estimators._grids import check_alphas, check_l1_ratios
-from skcara.estimators._inputs import opened_rows
+from skcara.estimators._inputs import array_source, opened_rows
 from skcara.estimators._validation import check_sample_weight
 from skcara.io._predictions import is_lazy
 from skcara.solvers import drive_search
@@ -157,7 +157,7 @@ def _opened_source(X, y, sample_weight, n_jobs):
     y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
-    yield ArraySource(X, y, weights, n_jobs=n_jobs)
+    yield array_source(X, y, weights, n_jobs=n_jobs)
 
 
 def _check_target_shape(shape):

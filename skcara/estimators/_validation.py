@@ -21,21 +21,10 @@ _MAX_CHECKED_ENTRIES = 1 << 20
 _LARGEST_VALUE = 1e150
 
 
-def check_in_memory(X, needed_by: str):
-    """Refuse sources and collections of Dask, which would be copied into memory."""
-    if is_lazy(X):
-        raise TypeError(
-            f"{needed_by} takes rows in memory or in a memory map, got "
-            f"{type(X).__name__}. CaLeastSquares, CaLasso and CaLogisticRegression "
-            "also read sources of skcara.io and collections of Dask."
-        )
-
-
 def check_training_data(estimator, X, y, **options):
     """Return ``X`` as array or CSR matrix of any numeric type, and ``y`` as array."""
     if _is_clean(X, y):
         return validate_data(estimator, X, y, skip_check_array=True)
-    check_in_memory(X, type(estimator).__name__)
     refuse_unread(X, "X", type(estimator).__name__)
     refuse_unread(y, "y", type(estimator).__name__)
     options = {"multi_output": True, "ensure_all_finite": False, **options}

@@ -69,7 +69,7 @@ class ClusterExecutor:
         )
         self._shelves: list = []
         self._numbers_of: dict[str, list[int]] = {}
-        self._row_numbers: list[range] | None = None
+        self._row_numbers: list[range] = []
         self._labels: Any = None
 
     # ---- shelves -----------------------------------------------------------------
@@ -94,7 +94,7 @@ class ClusterExecutor:
                 self._numbers_of[shelf.key] = group
         self._wait(self._shelves)
         _release(blocks)
-        if self._row_numbers is not None:
+        if self._row_numbers:
             self.number_rows(self._row_numbers)
 
     def number_rows(self, row_numbers: list[range]):

@@ -59,7 +59,7 @@ class LocalExecutor:
             zip(self._parts, self._row_numbers, strict=True)
         ):
             own = None
-            if labels is not None:
+            if labels is not None and rows is not None:
                 own = labels_between(labels, rows.start, rows.stop)
             nodes.append(visit(task, number, part, layout, chunk_rows, rows, own))
         return self._total(merged, task, nodes)
