@@ -25,8 +25,7 @@ class Case:
         """Objective and certificates on the full data."""
         problem = self.problem
         needs_moments = problem.criterion.needs_moments
-        moments = "variance" if needs_moments else None
-        answer = self.ask(Evaluate(problem, params, group_rows, moments))
+        answer = self.ask(Evaluate(problem, params, group_rows, needs_moments))
         return answer.evaluation if needs_moments else answer
 
     def rows(self, indices=None) -> TakenRows:

@@ -22,20 +22,15 @@ _SMALL_SUMS = 16
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Weighted mean and variance of the columns of ``X``.
-
-    The variance is ``None`` where nobody will ask for it.
-    """
+    """Weighted mean and variance of the columns of ``X``."""
 
     mean: np.ndarray
-    variance: np.ndarray | None
+    variance: np.ndarray
 
     @classmethod
     def from_sums(cls, sums, squares, reference, total_weight):
         """Build from weighted sums around a ``reference`` row."""
         offset = sums / total_weight
-        if squares is None:
-            return cls(reference + offset, None)
         variance = np.maximum(squares / total_weight - offset**2, 0.0)
         # What is left of a constant column after the subtraction is rounding.
         noise = 64 * _EPS * squares / total_weight

@@ -46,15 +46,15 @@ class Evaluate:
     group_rows : int, optional
         Also return the gradient sums of contiguous groups of this many rows, a power of
         two that is at most ``problem.facts.chunk_rows``.
-    moments : {None, "mean", "variance"}
-        Also collect the mean, or mean and variance, of the columns, where the problem
-        does not know them yet. The answer is then an :class:`Evaluated`.
+    with_moments : bool
+        Also collect mean and variance of the columns, where the problem does not know
+        them yet. The answer is then an :class:`Evaluated`.
     """
 
     problem: Problem
     params: np.ndarray
     group_rows: int | None = None
-    moments: str | None = None
+    with_moments: bool = False
 
     cost = 1.0
 
@@ -62,9 +62,9 @@ class Evaluate:
     def stack_key(self):
         """What requests must share to be answered together."""
         coordinates, included = self.problem.coordinates, self.problem.included
-        if self.moments is not None and included is not None:
+        if self.with_moments and included is not None:
             return None
-        return Evaluate, id(coordinates), self.group_rows, self.moments
+        return Evaluate, id(coordinates), self.group_rows, self.with_moments
 
     @staticmethod
     def stacked(requests):
@@ -72,23 +72,22 @@ class Evaluate:
         return _EvaluateTask(tuple(requests))
 
 
-def evaluate_first(problem: Problem, params, group_rows=None, *, moments="variance"):
+def evaluate_first(problem: Problem, params, group_rows=None):
     """Ask for the first evaluation of a problem; a generator of requests.
 
     Parameters
     ----------
     problem, params, group_rows
         As for :class:`Evaluate`.
-    moments : {"mean", "variance"}
-        Moments of the columns to collect, if the criterion of the problem needs any.
 
     Returns
     -------
     evaluated : Evaluated
-        The evaluation, and the problem that knows the moments.
+        The evaluation, and the problem that knows the moments of its columns if its
+        criterion needs them.
     """
     if problem.criterion.needs_moments:
-        return (yield Evaluate(problem, params, group_rows, moments))
+        return (yield Evaluate(problem, params, group_rows, with_moments=True))
     return Evaluated(problem, (yield Evaluate(problem, params, group_rows)))
 
 
@@ -103,7 +102,7 @@ class _EvaluateTask(SumTask):
     @property
     def _wants_moments(self):
         first = self.requests[0]
-        return first.moments is not None and first.problem.column_moments is None
+        return first.with_moments and first.problem.column_moments is None
 
     @cached_property
     def _columns(self):
@@ -161,7 +160,6 @@ class _EvaluateTask(SumTask):
                 raw,
                 first.problem.weights_of(chunk),
                 first.problem.facts.reference_row,
-                first.moments,
             )
         return terms
 
@@ -178,10 +176,8 @@ class _EvaluateTask(SumTask):
             groups, rest = rest[:4], rest[4:]
         moments = None
         if self._wants_moments:
-            sums, second = rest if len(rest) == 2 else (*rest, None)
             moments = ColumnMoments.from_sums(
-                sums,
-                second,
+                *rest,
                 first.problem.facts.reference_row,
                 first.problem.total_weight,
             )
@@ -199,8 +195,9 @@ class _EvaluateTask(SumTask):
                 is_separated=bool(problem.may_be_unbounded and n_wrong[number] == 0),
                 has_overflowed=not np.isfinite(squares[number]),
             )
-            asked = request.moments is not None
-            answers.append(Evaluated(problem, evaluation) if asked else evaluation)
+            answers.append(
+                Evaluated(problem, evaluation) if request.with_moments else evaluation
+            )
         return answers
 
     def _groups(self, collected, own):
@@ -216,11 +213,8 @@ class _EvaluateTask(SumTask):
         )
 
 
-def _moment_terms(rows, weights, reference, moments):
+def _moment_terms(rows, weights, reference):
     """Weighted sums of the columns and of their squares, around ``reference``."""
-    if moments == "mean":
-        weights = np.ones(rows.shape[0]) if weights is None else weights
-        return [rows.T @ weights - weights.sum() * reference]
     if sparse.issparse(rows):
         return _sparse_moment_terms(rows, weights, reference)
     centred = np.subtract(rows, reference, dtype=np.float64)

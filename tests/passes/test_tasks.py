@@ -73,9 +73,9 @@ def requests_of(case: Case):
     columns = (np.array([0, 3]), np.array([1, 2, N_FEATURES]))
     diagonal = np.ones_like(params)
     requests = {
-        "evaluate": evaluate_task(problem, params, moments="variance"),
+        "evaluate": evaluate_task(problem, params, with_moments=True),
         "evaluate-groups": evaluate_task(
-            problem, params, group_rows=64, moments="variance"
+            problem, params, group_rows=64, with_moments=True
         ),
         "hessian": Hessian(problem, params),
         "column squares": ColumnSquares(problem),
@@ -235,8 +235,8 @@ def test_stacked_evaluations_are_single_ones(loss, layout, group_rows):
     weak = SeparablePenalty(*(0.1 * one for one in penalty_parts(case.problem)))
     problems = [case.problem, replace(case.problem, user_penalty=weak), case.problem]
     requests = [
-        Evaluate(problem, rng.standard_normal(case.zeros.shape), group_rows, moments)
-        for problem, moments in zip(problems, ["variance"] * 3, strict=True)
+        Evaluate(problem, rng.standard_normal(case.zeros.shape), group_rows, True)
+        for problem in problems
     ]
     source = CountingSource(case.source)
     together = answer_all(source, requests)
@@ -280,7 +280,7 @@ def test_stacked_gram_matrices_are_single_ones(layout):
 def test_requests_in_different_coordinates_are_answered_apart_in_one_read():
     case, other = make_problem("squared"), make_problem("squared")
     requests = [
-        Evaluate(one.problem, one.zeros, moments="variance") for one in (case, other)
+        Evaluate(one.problem, one.zeros, with_moments=True) for one in (case, other)
     ]
     source = CountingSource(case.source)
     first, second = answer_all(source, requests)
@@ -331,7 +331,7 @@ def test_fetched_rows_and_passes_are_answered_together():
     """Requests for rows cost no read; all others share one, in any order."""
     case = make_problem("squared")
     take = Take(case.problem, np.arange(5))
-    evaluate = Evaluate(case.problem, case.zeros, moments="variance")
+    evaluate = Evaluate(case.problem, case.zeros, with_moments=True)
     gram = Gram(case.problem, 0.0)
     source = CountingSource(case.source)
     answers = answer_all(source, [take, evaluate, take, gram, evaluate])
