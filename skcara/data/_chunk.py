@@ -48,7 +48,10 @@ class PartialTask(Protocol):
         """Return the partial result of a chunk, in arrays of its own."""
 
     def merge(self, left: Any, right: Any) -> Any:
-        """Add two partial results, ``left`` from the rows before; may overwrite it."""
+        """Add two partial results, ``left`` from the rows before.
+
+        The total may take over the memory of both: whoever merges gives them away.
+        """
 
 
 class Task(PartialTask, Protocol):

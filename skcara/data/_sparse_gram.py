@@ -24,7 +24,9 @@ _MIN_PAIRS, _MAX_PAIRS = 2**18, 2**23
 
 
 class SparseGram:
-    r"""Sum :math:`\sum_i x_i x_i^\top` of CSR rows; such sums are added in place.
+    r"""Sum :math:`\sum_i x_i x_i^\top` of CSR rows.
+
+    Such sums are added in place, and the total takes over the memory of both.
 
     Parameters
     ----------
@@ -60,9 +62,7 @@ class SparseGram:
             self._append(*pending)
         self._squares += other._squares
         if other._half is not None:
-            # A sum of its own: the other one may be added elsewhere, too.
-            half = other._half.copy() if self._half is None else other._half
-            self._add(half, other.depth)
+            self._add(other._half, other.depth)
         return self
 
     def toarray(self):

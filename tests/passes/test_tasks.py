@@ -1,6 +1,8 @@
 """Passes are values: picklable, without memory, independent of threads and cuts."""
 
+import importlib
 import pickle
+import pkgutil
 from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
@@ -9,7 +11,11 @@ from cases import Case, CountingSource, make_case
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skcara.data import ArraySource, SparseGram
+import skcara
+from skcara.data import ArraySource, FoldBatch, FoldSets, SparseGram
+from skcara.io._parts import Pooling
+from skcara.io._preparation import TaskGroup
+from skcara.io._survey import TakeSurvey
 from skcara.objective import (
     DualGap,
     KKTViolation,
@@ -20,20 +26,31 @@ from skcara.objective import (
     SquaredLoss,
 )
 from skcara.passes import (
+    AtomMasses,
     BlockGrams,
     ColumnSquares,
+    DirectionSquare,
     DrawInfluential,
     Evaluate,
+    EvaluateCurvature,
+    EvaluateFolds,
+    FoldHessians,
+    FoldMoments,
+    GatherColumns,
     Gram,
     GroupProducts,
+    HeldOutConfusions,
+    HeldOutScores,
     Hessian,
     PreconditionedGram,
     Take,
     TakeBlock,
 )
 from skcara.solvers import answer_all
+from skcara.solvers.paths._atom_sums import AtomSums
+from skcara.solvers.paths._residuals import DoubtfulPoints, HeldOutSquares
 
-N_FEATURES = 5
+N_FEATURES, N_FOLDS = 5, 3
 LAYOUTS = ["dense", "sparse"]
 
 
@@ -57,7 +74,14 @@ def make_problem(loss="logistic", layout="dense", *, n_rows=5000, n_jobs=None):
     strength = np.full((N_FEATURES + 1, 1), 0.01)
     penalty = SeparablePenalty(strength, strength, strength < 0)
     case = make_case(
-        X, target, kind, penalty, criterion, sample_weight=weights, n_jobs=n_jobs
+        X,
+        target,
+        kind,
+        penalty,
+        criterion,
+        sample_weight=weights,
+        atom=np.arange(n_rows) % N_FOLDS,
+        n_jobs=n_jobs,
     )
     return case.standardised()
 
@@ -83,11 +107,53 @@ def requests_of(case: Case):
         "group products": GroupProducts(problem, columns, 64),
         "draw": DrawInfluential(problem, params, diagonal, n_draws=50, seed=3),
     }
+    requests |= requests_of_folds(problem, params)
+    if not problem.loss.is_quadratic:
+        requests["evaluate-curvature"] = EvaluateCurvature(problem, params)
     if isinstance(problem.loss, SquaredLoss):
         factor = np.triu(np.full((6, 6), 0.1)) + np.eye(6)
         requests["gram"] = Gram.stacked([Gram(problem, 1.5)])
         requests["preconditioned"] = PreconditionedGram(problem, factor, 1.5)
+        requests["direction"] = DirectionSquare(problem, params[:, 0])
+    requests["survey"] = TakeSurvey(has_labels=problem.loss.can_separate)
+    requests["group"] = TaskGroup((requests["hessian"], requests["column squares"]))
     return requests
+
+
+def requests_of_folds(problem, params):
+    """Every kind of request of a cross-validation."""
+    coordinates, loss, facts = problem.coordinates, problem.loss, problem.facts
+    # Labels travel with the rows, not with the sets.
+    batch = FoldBatch.of_partition(None, N_FOLDS)
+    sets, folds = FoldSets([batch]), np.arange(N_FOLDS)
+    columns = np.array([(1 + fold) * params for fold in folds])
+    requests = {
+        "gathered": GatherColumns(),
+        "fold moments": FoldMoments(facts, sets),
+        "fold hessians": FoldHessians(coordinates, loss, sets, columns[:1], [folds]),
+        "folds": EvaluateFolds(coordinates, loss, sets, columns, folds, with_test=True),
+        "held-out scores": HeldOutScores(coordinates, sets, columns[:, None]),
+    }
+    if loss.can_separate:
+        n_classes = max(loss.n_outputs, 2)
+        requests["confusions"] = HeldOutConfusions(
+            coordinates, sets, columns[:, None], n_classes
+        )
+        requests["atom masses"] = AtomMasses((N_FOLDS,), n_classes)
+        return requests
+    shift = np.zeros(N_FEATURES + 1)
+    if not facts.is_sparse:
+        shift += 2.0
+    points = DoubtfulPoints(
+        0, batch.test[0], columns[:, :-1, 0].T, columns[:, -1, 0], np.zeros(N_FOLDS)
+    )
+    requests["atom sums"] = AtomSums((N_FOLDS,), shift)
+    requests["held-out squares"] = HeldOutSquares((points,), shift)
+    return requests
+
+
+def is_protocol(value):
+    return getattr(value, "_is_protocol", False)
 
 
 CASES = [(loss, layout) for loss in ("squared", "logistic") for layout in LAYOUTS]
@@ -99,9 +165,13 @@ def flat(result):
     if is_dataclass(result):
         if isinstance(result, Problem):
             return flat(result.column_moments)
-        return flat([getattr(result, one.name) for one in fields(result)])
+        # A number of roundings is no result, and depends on the cut into chunks.
+        names = [one.name for one in fields(result) if one.name != "n_terms"]
+        return flat([getattr(result, name) for name in names])
     if isinstance(result, SparseGram):
         return flat(list(vars(result).values()))
+    if isinstance(result, dict):
+        return flat([result[key] for key in sorted(result)])
     if isinstance(result, list | tuple):
         return [leaf for part in result for leaf in flat(part)]
     return [] if result is None else [np.asarray(result)]
@@ -147,6 +217,31 @@ def each_task(test):
     return pytest.mark.parametrize(("loss", "layout", "name"), pairs)(test)
 
 
+def task_classes():
+    """Every class of the package that visits chunks."""
+    found = set()
+    for module in pkgutil.walk_packages(skcara.__path__, "skcara."):
+        for value in vars(importlib.import_module(module.name)).values():
+            is_own = isinstance(value, type) and value.__module__ == module.name
+            if is_own and hasattr(value, "visit") and not is_protocol(value):
+                found.add(value)
+    # It fills the pool of the worker that it lives on, and goes nowhere.
+    return sorted(found - {Pooling}, key=lambda one: one.__name__)
+
+
+def test_the_laws_are_checked_for_every_task():
+    cases = [make_problem(*case) for case in CASES]
+    checked = {type(task) for case in cases for task in requests_of(case).values()}
+    assert checked == set(task_classes())
+
+
+@pytest.mark.parametrize("task", task_classes(), ids=lambda one: one.__name__)
+def test_tasks_are_frozen_values(task):
+    assert is_dataclass(task)
+    assert task.__dataclass_params__.frozen
+    assert "<locals>" not in task.__qualname__, "it could not be pickled"
+
+
 @each_task
 def test_a_restored_task_gives_the_same_result(loss, layout, name):
     case = make_problem(loss, layout)
@@ -168,10 +263,9 @@ def test_a_task_writes_nowhere(loss, layout, name):
     assert_same(first, second)
     for one, two in zip(flat(first), flat(second), strict=True):
         assert not (one.ndim and np.shares_memory(one, two)), "arrays of its own"
-    # A merge may overwrite its left side, but no other partial result, nor may the
-    # merges that follow: a partial result may be added once more elsewhere.
+    # Merges may use the memory of what is merged, but no other partial result.
     before = pickle.dumps(flat(second))
-    task.merge(task.merge(first, second), task.visit(chunk))
+    task.merge(task.merge(first, task.visit(chunk)), task.visit(chunk))
     assert pickle.dumps(flat(second)) == before
 
 
@@ -356,7 +450,7 @@ def test_moments_of_sparse_columns_that_are_full_or_nearly_so(is_weighted):
     penalty = SeparablePenalty(nothing, nothing, nothing > 0)
     data = sparse.csr_array(X), np.zeros(5000), SquaredLoss()
     case = make_case(*data, penalty, DualGap(), sample_weight=weights)
-    request = Evaluate(case.problem, case.zeros, moments="variance")
+    request = Evaluate(case.problem, case.zeros, with_moments=True)
     moments = case.ask(request).problem.column_moments
     mean = np.average(X, axis=0, weights=weights)
     variance = np.average((X - mean) ** 2, axis=0, weights=weights)

@@ -103,7 +103,7 @@ def iterate_statistics(problem, params, *, reduced_rows=0.0):
         yield Round(evaluation, reduced_rows=reduced_rows, inner_steps=1)
         reduced_rows = 0.0
     while True:
-        request = Evaluate(problem, params[:, None], moments="variance")
+        request = Evaluate(problem, params[:, None], with_moments=True)
         problem, evaluation = yield request
         yield Round(evaluation, reduced_rows=reduced_rows, inner_steps=1)
         reduced_rows = 0.0
