@@ -79,7 +79,7 @@ def distance(coef, gradient, l1, positive):
 
 
 def penalty_of(coef, l1, l2):
-    return l1 * np.abs(coef).sum() + l2 * (coef * coef).sum() / 2
+    return (l1 * np.abs(coef)).sum() + (l2 * coef * coef).sum() / 2
 
 
 def sum_error(n_terms):
@@ -259,11 +259,16 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
 # ---- logistic loss --------------------------------------------------------------
 
 
-def judge_logistic(rows, codes, coef, intercept, *, C, l1_ratio, fit_intercept):
-    """Verdict on a logistic regression; two classes have one row of coefficients."""
+def judge_logistic(
+    rows, codes, coef, intercept, *, C, l1_ratio, fit_intercept, scale=1
+):
+    """Verdict on a logistic regression; two classes have one row of coefficients.
+
+    The penalty is on coefficients times ``scale``, a number for each column.
+    """
     codes, coef, intercept = codes[rows.kept], extended(coef), extended(intercept)
     strength = 1 / (np.longdouble(C) * rows.total)
-    l1, l2 = strength * l1_ratio, strength * (1 - l1_ratio)
+    l1, l2 = strength * l1_ratio * scale, strength * (1 - l1_ratio) * scale**2
     scores, error = rows.predict(coef.T, intercept)
     n_outputs = scores.shape[1]
     if n_outputs == 1:
@@ -288,7 +293,7 @@ def judge_logistic(rows, codes, coef, intercept, *, C, l1_ratio, fit_intercept):
         2 * error + sum_error(rows.n_rows) * np.abs(difference).max(axis=1)
     )
     optimality_error = max((uncertain @ np.abs(rows.X)).max(), uncertain.sum())
-    optimality_error += sum_error(1) * (l1 + l2 * np.abs(coef).max())
+    optimality_error += sum_error(1) * np.max(l1 + l2 * np.abs(coef))
     return Verdict(
         objective=objective,
         objective_error=sum_error(rows.n_rows) * objective + rows.mean(2 * error),

@@ -110,13 +110,17 @@ class SquaredFold:
 
 
 def log_loss(rows, codes, coef, intercept):
-    """Mean loss, and probabilities of all classes, in extended precision."""
+    """Mean loss, and probabilities of all classes, in extended precision.
+
+    Probabilities below EPS count as EPS, as in the metric of scikit-learn.
+    """
     scores = rows.X @ coef.T + intercept
     if scores.shape[1] == 1:
         scores = np.hstack([np.zeros_like(scores), scores])
     scores = scores - scores.max(axis=1, keepdims=True)
     log_proba = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    return -rows.mean(log_proba[np.arange(rows.n_rows), codes]), np.exp(log_proba)
+    losses = np.minimum(-log_proba[np.arange(rows.n_rows), codes], -np.log(EPS))
+    return rows.mean(losses), np.exp(log_proba)
 
 
 def logistic_reference(train, test, codes, options):

@@ -5,13 +5,14 @@ The scores of a search are compared with those of exact fits of its folds
 a path.
 """
 
+import time
 import warnings
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from campaign_fits import class_factors, compare, sort_warnings
-from campaign_judge import SLACK, Rows, judge_logistic, judge_squared
+from campaign_judge import EPS, SLACK, Rows, judge_logistic, judge_squared
 from campaign_problems import (
     cast,
     chance,
@@ -39,6 +40,10 @@ MAX_SCORE_ERROR, EXACT_SHARE = 1e-6, 1e-10
 REFUSALS = ("rows of positive", "n_splits=", "class", "n_samples=")
 
 
+# All of them are small.
+MAX_SECONDS = 10
+
+
 class Search(NamedTuple):
     """A search, or a path as a function of the data, and the data.
 
@@ -63,6 +68,7 @@ class Search(NamedTuple):
     def __str__(self):
         shape = "x".join(str(size) for size in self.X.shape)
         call = " ".join(str(self.model or self.path).split())
+        call = call if len(call) < 300 else f"{type(self.model).__name__}(...)"
         return f"{call} on {shape} {' '.join(self.traits)}"
 
     @property
@@ -177,26 +183,48 @@ def members(weights, rows):
     return weights * np.bincount(rows, minlength=len(weights)).astype(bool)
 
 
-def scaled_rows(search, weights, row_weights=None, scale=None):
-    """Rows of positive weight, in units of their own spread where that is asked for.
+class Units(NamedTuple):
+    """What features are measured from, and in."""
 
-    ``row_weights`` are those of the loss where they are others.
-    """
-    if search.options["standardize"] and scale is None:
-        plain = Rows(search.X, weights)
-        spread = np.sqrt(plain.mu @ (plain.X - plain.mu @ plain.X) ** 2)
-        size = np.sqrt(plain.mu @ plain.X**2)
-        scale = np.where(spread > 64 * np.finfo(float).eps * size, spread, 1)
-    rows = Rows(search.X, weights if row_weights is None else row_weights)
-    scale = np.ones(rows.n_columns) if scale is None else scale
-    rows.X = rows.X / scale
-    return rows, scale
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, search, weights):
+        """Units of a scaler that has seen the rows of positive weight.
+
+        Without an intercept the squared loss knows the means that were taken out, as it
+        would behind a scaler; logistic regression is then judged as it is documented.
+        """
+        rows = Rows(search.X, weights)
+        mean, scale = np.zeros(rows.n_columns), np.ones(rows.n_columns)
+        if not search.options["standardize"]:
+            return cls(mean, scale)
+        means = rows.mu @ rows.X
+        spread = np.sqrt(rows.mu @ (rows.X - means) ** 2)
+        size = np.sqrt(rows.mu @ rows.X**2)
+        scale = np.where(spread > 64 * EPS * size, spread, 1)
+        is_centred = isinstance(search.model, CaLassoCV)
+        return cls(means if is_centred else mean, scale)
+
+    def rows(self, search, weights):
+        """Rows of positive weight in these units."""
+        rows = Rows(search.X, weights)
+        rows.X = (rows.X - self.mean) / self.scale
+        return rows
+
+    def params(self, coef, intercept):
+        """Coefficients and intercept for such rows."""
+        coef = np.asarray(coef, dtype=np.longdouble)
+        return coef * self.scale, intercept + coef @ self.mean
 
 
 def splits_of(search):
     is_classifier = isinstance(search.model, CaLogisticRegressionCV)
     splitter = check_cv(search.model.cv, search.y, classifier=is_classifier)
-    return list(splitter.split(search.X, search.y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(splitter.split(search.X, search.y))
 
 
 # ---- verdicts on squared losses -------------------------------------------------
@@ -209,8 +237,10 @@ def judge_lasso_search(search, has_converged):
     errors = model.mse_path_.reshape(n_ratios, *model.mse_path_.shape[-2:])
     alphas = np.broadcast_to(model.alphas_, errors.shape[:2])
     for fold, (train, test) in enumerate(splits_of(search)):
-        train, scale = scaled_rows(search, members(search.weights, train))
-        test, _ = scaled_rows(search, members(search.weights, test), scale=scale)
+        kept = members(search.weights, train)
+        units = Units.of(search, kept)
+        train = units.rows(search, kept)
+        test = units.rows(search, members(search.weights, test))
         exact = SquaredFold(train, test, search.y, options["fit_intercept"])
         for ratio, grid, found in zip(
             options["l1_ratios"], alphas, errors[:, :, fold], strict=True
@@ -226,12 +256,11 @@ def judge_lasso_search(search, has_converged):
                     place = f"fold {fold}, alpha {alpha:.3g}, l1_ratio {ratio}"
                     failures.append(("mse_path_", f"{place}: {text}"))
     failures += check_choice(model, errors, alphas)
-    rows, scale = scaled_rows(search, search.weights)
+    units = Units.of(search, search.weights)
     verdict = judge_squared(
-        rows,
+        units.rows(search, search.weights),
         search.y,
-        model.coef_ * scale,
-        model.intercept_,
+        *units.params(model.coef_, model.intercept_),
         l1=np.longdouble(model.alpha_) * model.l1_ratio_,
         l2=np.longdouble(model.alpha_) * (1 - model.l1_ratio_),
         positive=options["positive"],
@@ -254,7 +283,8 @@ def compare_score(found, reference, smallest):
     allowed = MAX_SCORE_ERROR * abs(score)
     if uncertainty > 0.1 * max(allowed, smallest):
         return None
-    if abs(found - score) <= 1.1 * allowed + smallest:
+    # The library estimates what it allows.
+    if abs(found - score) <= 2 * allowed + smallest:
         return ""
     return f"{found:.9g}, exact {score:.9g}"
 
@@ -319,9 +349,9 @@ def judge_logistic_search(search, has_converged):
     weights = logistic_weights(search, codes, len(model.classes_))
     n_features = search.X.shape[1]
     for fold, (train, test) in enumerate(splits_of(search)):
-        kept = members(search.weights, train)
-        train, scale = scaled_rows(search, kept, members(weights, train))
-        test, _ = scaled_rows(search, members(search.weights, test), scale=scale)
+        units = Units.of(search, members(search.weights, train))
+        train = units.rows(search, members(weights, train))
+        test = units.rows(search, members(search.weights, test))
         for ratio_number, ratio in enumerate(model.l1_ratios_):
             for number, C in enumerate(model.Cs_):
                 place = f"fold {fold}, C {C:.3g}, l1_ratio {ratio}"
@@ -330,9 +360,8 @@ def judge_logistic_search(search, has_converged):
                 intercept = np.zeros(len(params))
                 if options["fit_intercept"]:
                     intercept = params[:, -1]
-                verdict = judge_logistic(
-                    train, codes, params[:, :n_features] * scale, intercept, **options
-                )
+                point = units.params(params[:, :n_features], intercept)
+                verdict = judge_logistic(train, codes, *point, **options)
                 limit = model.tol + verdict.criterion_error
                 if has_converged and verdict.criterion * (1 - SLACK) > limit:
                     text = f"{place}: violation {verdict.criterion:.3g}"
@@ -356,10 +385,11 @@ def judge_final_logistic(search, codes, weights, has_converged):
         for r, c in best
     ):
         yield "C_", f"{model.C_}, but the best score is at {best.tolist()}"
-    rows, scale = scaled_rows(search, search.weights, weights)
+    # Unlike that of a fold, this gradient is in the units of the user.
     verdict = judge_logistic(
-        *(rows, codes, model.coef_ * scale, model.intercept_),
+        *(Rows(search.X, weights), codes, model.coef_, model.intercept_),
         **logistic_options(search, model.C_, model.l1_ratio_),
+        scale=Units.of(search, search.weights).scale,
     )
     yield from compare(
         verdict, model.objective_, model.optimality_, None, model.tol, has_converged
@@ -392,7 +422,7 @@ def examine_search(seed) -> Report:
     """Draw, search and judge."""
     search = draw_search(seed)
     arrays = search.X, search.y, search.sample_weight
-    before, found = snapshot(*arrays), None
+    before, found, started = snapshot(*arrays), None, time.process_time()
     with warnings.catch_warnings(record=True) as caught, patience():
         warnings.simplefilter("always")
         try:
@@ -404,7 +434,12 @@ def examine_search(seed) -> Report:
             if isinstance(error, ValueError) and any(map(str(error).count, REFUSALS)):
                 return Report([], "refused")
             return Report([(type(error).__name__, where(error))], str(search))
+    seconds = time.process_time() - started
+    # Splitters warn about classes that are too small for them, as in scikit-learn.
+    caught = [one for one in caught if "least populated" not in str(one.message)]
     alarms, failures = sort_warnings(caught)
+    if seconds > MAX_SECONDS:
+        failures.append(("slow", f"{seconds:.1f} s"))
     new, n_open = judge_found(search, found, not alarms)
     failures += new
     if snapshot(*arrays) != before:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Facts, FoldSets, SumTask, squared
+from skcara.data import Facts, FoldSets, SumTask, squared, with_entries
 from skcara.objective import ColumnMoments
 
 # Rows of a fold are copied in pieces that stay in the cache.
@@ -44,9 +44,12 @@ class FoldMoments(SumTask):
             weights = np.ones(piece.n_rows) if piece.weights is None else piece.weights
             if self.factors is not None:
                 weights = weights * self.factors.take(piece.target)
-            rows = piece.rows
-            if not sparse.issparse(rows):
-                rows = np.subtract(rows, self._reference, dtype=np.float64)
+            if sparse.issparse(piece.rows):
+                # Squares of single precision would be rounded to it.
+                entries = piece.rows.data.astype(np.float64, copy=False)
+                rows = with_entries(piece.rows, entries)
+            else:
+                rows = np.subtract(piece.rows, self._reference, dtype=np.float64)
             weighted = train * weights
             if train.shape[1] == 1:
                 # One product for all folds.

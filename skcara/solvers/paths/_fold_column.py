@@ -27,7 +27,7 @@ MAX_SCORE_ERROR = 1e-6
 # The predicted decrease must fall at least this much from read to read, or the model
 # is not good enough.
 _CONTRACTION = 0.25
-# Below this share of the objective a predicted decrease is rounding.
+# Mean losses are of order one: a predicted decrease below this is rounding.
 _ROUNDING = 1e-15
 
 
