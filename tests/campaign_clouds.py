@@ -98,6 +98,10 @@ def run_cloud(cloud):
             if masses[rows].any():
                 indices, new = recombine(points[rows], masses[rows], **options)
                 pairs.append((rows[indices], new))
+        # What merge is given are the reductions, with the errors that they have.
+        masses = np.zeros(n_rows)
+        for rows, new in pairs:
+            masses[rows] += new
         return merge(points, pairs, **options), points, masses
     # Groups of one row: the measure on the rows is the one on the groups.
     sums = np.asarray(points, dtype=np.float64) * masses[:, None]

@@ -168,7 +168,7 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
         exact["criterion"] = exact["gap"] / variance
         # Correlations that rounding alone explains are no reason to go on, even where
         # a small penalty makes a large gap of them.
-        within = exact["gap"] - exact.pop("least_gap")
+        within = max(exact["gap"] - exact.pop("least_gap"), 0)
         exact["criterion_error"] = (exact["gap_error"] + within) / variance
     return Verdict(**exact)
 

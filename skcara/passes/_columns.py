@@ -93,9 +93,11 @@ class BlockGrams(SumTask):
         place = np.searchsorted(self._wanted, codes)
         place = np.minimum(place, self._wanted.size - 1)
         hit = self._wanted[place] == codes
-        return np.bincount(
+        sums = np.bincount(
             place[hit], weights=products.data[hit], minlength=self._wanted.size
         )
+        # Of nothing NumPy makes integers.
+        return sums.astype(np.float64, copy=False)
 
 
 def column_pairs(n_columns):

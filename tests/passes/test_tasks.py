@@ -456,3 +456,15 @@ def test_moments_of_sparse_columns_that_are_full_or_nearly_so(is_weighted):
     variance = np.average((X - mean) ** 2, axis=0, weights=weights)
     np.testing.assert_allclose(moments.mean, mean, rtol=1e-13)
     np.testing.assert_allclose(moments.variance, variance * [1, 1, 0, 1], rtol=1e-8)
+
+
+def test_products_of_columns_without_entries_in_the_first_chunk():
+    case = make_problem("logistic", "sparse", n_rows=70_000)
+    X = case.source.X.tolil()
+    X[: case.problem.facts.chunk_rows, 1] = 0
+    source = ArraySource(X.tocsr(), case.source.target, case.source.weights)
+    request = BlockGrams(case.problem, (np.array([1]),))
+    [[gram]] = answer_all(source, [request])
+    column, mu = X.tocsc()[:, [1]].toarray()[:, 0], source.weights
+    expected = mu @ column**2 / mu.sum() / case.problem.coordinates.scale[1] ** 2
+    assert_allclose(gram, [[expected]])
