@@ -24,7 +24,7 @@ from skcara.data._threads import Threads
 # Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
 # cost of a Python call is small against the work on them.
 _CHUNK_ENTRIES = 2**18
-_MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 8192
+_MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 2**14
 # Slicing a sparse matrix costs more than a view, so its chunks have more rows.
 _MAX_SPARSE_CHUNK_ROWS = 2**15
 # A span is what one thread reads at a time. Its size does not depend on the number of

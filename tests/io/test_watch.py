@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 
 from skcara import CaLasso, CaLogisticRegression
+from skcara.data import chunk_rows_for
 from skcara.io import from_chunks, from_dask
 from skcara.io._watch import ReadBar, ReadLines, Watch, make_watch
 
-N_ROWS = 30_000
+N_ROWS, N_COLUMNS = 30_000, 4
+CHUNK_ROWS = chunk_rows_for(N_COLUMNS, is_sparse=False)
 
 
 @pytest.fixture
 def data():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((N_ROWS, 4))
+    X = rng.standard_normal((N_ROWS, N_COLUMNS))
     return X, X.sum(axis=1) + rng.logistic(size=N_ROWS)
 
 
@@ -73,7 +75,7 @@ def test_the_bar_fills_up_during_each_read(data):
         list(problem._reader.chunks())
     first = [row for row in shown if row[0] == 1]
     second = [row for row in shown if row[0] == 2]
-    rows = list(np.minimum(np.arange(1, 5) * 8192, N_ROWS))
+    rows = [*range(CHUNK_ROWS, N_ROWS, CHUNK_ROWS), N_ROWS]
     assert first == [(1, done, None) for done in rows]
     assert second == [(2, done, N_ROWS) for done in rows]
     text = terminal.file.getvalue()
@@ -116,7 +118,7 @@ def test_callbacks_get_the_source(data):
         def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
             if fitted_estimator is not None:
                 first = next(fitted_estimator.predict(source))
-                assert len(first) == 8192
+                assert len(first) == CHUNK_ROWS
 
     CaLasso(0.01).set_callbacks(Listener()).fit(source)
     assert given
