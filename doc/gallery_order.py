@@ -12,6 +12,8 @@ READING_ORDER = (
     "plot_block_rules.py",
     "plot_recombine.py",
     "plot_coreset.py",
+    "plot_parquet.py",
+    "plot_dask.py",
 )
 
 

@@ -245,3 +245,18 @@ def test_slower_fits_are_reported_and_faster_ones_are_not(tmp_path):
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     warnings = [line for line in output.splitlines() if line.startswith("WARNING")]
     assert warnings == ["WARNING: tall lasso is slower than the stored ratio allows."]
+
+
+@pytest.mark.slow
+def test_costs_of_rows_elsewhere_are_measured(tmp_path):
+    pytest.importorskip("distributed")
+    pytest.importorskip("pyarrow")
+    command = [sys.executable, str(FOLDER / "bench_scale.py"), "--quick"]
+    command += ["--output", str(tmp_path), "--scratch", str(tmp_path), "--only"]
+    for section in ("Traffic and reads", "Memory"):
+        subprocess.run([*command, section], check=True, capture_output=True)
+    report = (tmp_path / "scale.md").read_text()
+    # The second run kept what the first one wrote.
+    assert "| lasso, 4e+04 rows | 2 | 1.00 |" in report
+    assert report.count("| map, ") == report.count("| parquet, ") == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["scale.md"]

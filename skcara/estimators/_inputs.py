@@ -82,13 +82,53 @@ def _as_source(name, X, y, sample_weight) -> DataSource:
                 f"{name} requires y to be passed, but the target y is None."
             )
         return from_dask(X, y, sample_weight)
+    refuse_targets(name, y, sample_weight)
+    return X
+
+
+def refuse_targets(name: str, y, sample_weight):
+    """Refuse targets and weights beside a source, which has its own."""
     for what, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise ValueError(
                 f"{what} must be None when X is a source, whose rows have targets and "
                 f"weights of their own: give {name} the source alone."
             )
-    return X
+
+
+def mean_over_rows(estimator, source: DataSource, compare) -> np.ndarray:
+    """Weighted mean of a function of targets and predictions, in one read.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    source : DataSource
+    compare : callable
+        Takes targets and predictions of some rows, returns numbers of the same shape.
+
+    Returns
+    -------
+    means : ndarray of shape (n_targets,)
+    """
+    check_is_fitted(estimator)
+    _check_columns(estimator, source)
+    small, sums, total = _without_names(estimator), 0.0, 0.0
+    for chunk in source.chunks():
+        counted = slice(None) if chunk.weights is None else chunk.weights > 0
+        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        target, weights = chunk.target[counted], weights[counted]
+        if len(target):
+            values = compare(target, small.predict(chunk.rows[counted]))
+            sums = sums + weights @ values.reshape(len(target), -1)
+            total += weights.sum()
+    return sums / total
+
+
+def _without_names(estimator):
+    """Copy that takes rows without names; the columns were compared for all of them."""
+    small = copy(estimator)
+    vars(small).pop("feature_names_in_", None)
+    return small
 
 
 def array_source(X, target, weights=None, *, atom=None, n_jobs=None) -> Source:
@@ -130,12 +170,11 @@ def or_lazily(method: _Method) -> _Method:
             return method(self, X)
         check_is_fitted(self)
         small = copy(self)
-        for name in _UNNEEDED:
-            vars(small).pop(name, None)
         if isinstance(X, DataSource):
             _check_columns(self, X)
-            # Chunks have no names; they were compared for all of them.
-            vars(small).pop("feature_names_in_", None)
+            small = _without_names(self)
+        for name in _UNNEEDED:
+            vars(small).pop(name, None)
         predict = partial(method, small)
         return predict_lazily(predict, X, columns=getattr(self, "classes_", None))
 

@@ -9,9 +9,17 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from skcara._sklearn_compat import fit_context
 from skcara.data import Coordinates, Source
 from skcara.estimators._base import BaseCaLinearModel, all_or_nothing
-from skcara.estimators._inputs import MANY_READS, array_source, opened, or_lazily
+from skcara.estimators._inputs import (
+    MANY_READS,
+    array_source,
+    mean_over_rows,
+    opened,
+    or_lazily,
+    refuse_targets,
+)
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import check_sample_weight, check_training_data
+from skcara.io import DataSource
 from skcara.io._predictions import is_lazy
 from skcara.objective import Problem, SquaredLoss
 from skcara.solvers import resolve_solver
@@ -33,6 +41,32 @@ class LinearRegressorMixin(RegressorMixin):
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
         return self._predict_linear(X)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Or a source of :mod:`skcara.io`, which is read once.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True values; None for a source, which has its own.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+            One minus the mean squared error divided by the variance of the targets,
+            averaged over the targets.
+        """
+        if not isinstance(X, DataSource):
+            return super().score(X, y, sample_weight)
+        refuse_targets("score", y, sample_weight)
+        variances = np.array(
+            [m.variance for m in X.for_regression().facts.target_moments]
+        )
+        errors = mean_over_rows(self, X, lambda true, found: np.square(true - found))
+        return float(np.mean(1 - errors / variances))
 
 
 class CaRegressor(MultiOutputMixin, LinearRegressorMixin, BaseCaLinearModel):

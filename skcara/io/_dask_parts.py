@@ -47,7 +47,8 @@ def _bind_frames(X, columns):
     for name, column in columns.items():
         if not is_dask_frame(column):
             raise TypeError(
-                f"{name} must be a Dask Series like X, got {type(column).__name__}."
+                f"{name} must be a Dask Series like X, got {type(column).__name__}. "
+                "Make it a column of the DataFrame that X comes from."
             )
         if column.npartitions != X.npartitions:
             # A single partition would be paired with each of X.

@@ -68,7 +68,14 @@ def from_parquet(
 
 def _expand(paths) -> list[Path]:
     """Files that are meant, in order."""
-    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    given = [paths] if isinstance(paths, str | PathLike) else paths
+    if not isinstance(given, Iterable) or hasattr(given, "collect"):
+        raise TypeError(
+            "paths must be the name of a file, a pattern, a directory or a list of "
+            f"them, got {type(paths).__name__}. A dataset of pyarrow lists its files "
+            "as dataset.files; rows of a lazy frame of polars can be given to "
+            "from_chunks."
+        )
     files = []
     for path in [fspath(one) for one in given]:
         if Path(path).is_dir():
@@ -107,7 +114,7 @@ class ParquetReader(StreamReader):
         types: dict = {}
         start = 0
         for path in paths:
-            with parquet.ParquetFile(path) as file, located(f"File {path}"):
+            with located(f"File {path}"), parquet.ParquetFile(path) as file:
                 found = self._types(file.schema_arrow, columns)
                 types = types or found
                 _check_same(types, found)

@@ -115,9 +115,9 @@ class ReadBar(_Timed):
         self._bar.update(self._task, total=self._n_rows, refresh=True)
 
 
-def make_watch(name: str, expected_reads: int, verbose) -> Watch:
-    """Return what ``verbose`` asks for: nothing, a bar on a terminal, or lines."""
+def make_watch(name: str, expected_reads: int, verbose) -> Watch | None:
+    """Return what ``verbose`` asks for: None, a bar on a terminal, or lines."""
     if not verbose:
-        return Watch()
+        return None
     is_drawn = sys.stdout.isatty() and find_spec("rich") is not None
     return (ReadBar if is_drawn else ReadLines)(name, expected_reads)

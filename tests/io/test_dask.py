@@ -223,14 +223,20 @@ def test_bad_values_name_partition_and_column(data):
         source.for_regression()
 
 
-def test_partitions_that_disagree():
+@pytest.mark.parametrize(
+    ("odd", "what"),
+    [(np.ones((10, 3), np.float32), "dtype"), (np.ones((10, 2)), "columns")],
+)
+def test_partitions_that_disagree(odd, what):
     def block(number):
-        return np.ones((10, 3), dtype=np.float32 if number == 2 else np.float64)
+        return odd if number == 2 else np.ones((10, 3))
 
     X = da.concatenate(
         [da.from_delayed(dask.delayed(block)(k), (10, 3), float) for k in range(4)]
     )
-    with pytest.raises(ValueError, match="Partition 2: All blocks must agree in their"):
+    with pytest.raises(
+        ValueError, match=f"Partition 2: All blocks must agree in their {what}"
+    ):
         from_dask(X, np.zeros(40)).for_regression()
 
 

@@ -299,6 +299,29 @@ class TestPredictions:
             CaLasso().predict(as_chunks(X, labels, None, tmp_path)[0])
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("give", [as_chunks, as_parquet])
+def test_scores_of_sources(give, is_weighted, tmp_path):
+    X, y, weights = make_rows()
+    weights = weights if is_weighted else None
+    labels = make_classes(X, y, ["left", "right", "up"])
+    for model, target in ((CaLasso(1.0), y), (CaLogisticRegression(), labels)):
+        (source,) = give(X, target, weights, tmp_path)
+        model.fit(source)
+        near = clone(model).fit(X, target, weights)
+        assert_allclose(model.score(source), near.score(X, target, weights), rtol=1e-4)
+        with pytest.raises(ValueError, match=r"y must be None.*give score the source alone"):
+            model.score(source, target)
+
+
+def test_score_of_several_targets(tmp_path):
+    X, y, weights = make_rows()
+    targets = np.column_stack([y, y**2])
+    (source,) = as_chunks(X, targets, weights, tmp_path)
+    model = CaLeastSquares().fit(source)
+    assert_allclose(model.score(source), model.score(X, targets, weights), rtol=1e-9)
+
+
 def test_observers_get_sources(capsys):
     X, y, _ = make_rows()
     source = from_chunks(lambda: pieces(X, y))

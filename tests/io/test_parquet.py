@@ -225,6 +225,22 @@ def test_a_file_that_changes_between_reads(files, cache):
             run(problem)
 
 
+def test_what_is_not_a_path():
+    dataset = pytest.importorskip("pyarrow.dataset")
+    table = dataset.dataset(pyarrow.table({"y": [1.0]}))
+    with pytest.raises(TypeError, match=r"paths must be .* got .*Dataset.*\.files"):
+        from_parquet(table, "y")
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"got LazyFrame.*from_chunks"):
+        from_parquet(polars.LazyFrame({"y": [1.0]}), "y")
+
+
+def test_a_file_that_is_no_parquet_file(tmp_path):
+    (tmp_path / "a.parquet").write_text("nothing")
+    with pytest.raises(ValueError, match=r"File .*a\.parquet: "):
+        from_parquet(tmp_path, "y")
+
+
 def test_missing_files(tmp_path):
     for paths in ("nothing/*.parquet", tmp_path, Path("nothing.parquet"), []):
         with pytest.raises(FileNotFoundError, match=r"no parquet file|No parquet file"):

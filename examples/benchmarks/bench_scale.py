@@ -1,0 +1,353 @@
+"""Rows on a cluster, in files and in memory maps: what a fit costs there.
+
+Four questions. What does an empty pass cost the driver of a Dask cluster, and how many
+bytes travel? How often are rows read? How long do skcara in memory, skcara on Dask and
+dask-ml (if it is installed) take to the same suboptimality? How much memory does a fit
+of a parquet file or a memory map need that is larger than the memory it may use?
+
+Times are processor seconds of the driver and all workers. The suboptimality is judged
+on all rows by ``judge.py``.
+
+Examples
+--------
+::
+
+    python bench_scale.py --quick --output results
+    python bench_scale.py --output results/scale
+"""
+
+import argparse
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import measure  # before NumPy: it fixes the number of threads
+
+# isort: split
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from judge import Judge
+from probe_scale import write_parquet, write_rows
+from problems import BenchProblem
+from reference import solve_reference
+from report import markdown_table
+
+from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara.data import SumTask
+from skcara.io import from_dask
+from skcara.io._cluster import ClusterExecutor
+from skcara.io._watch import Watch
+
+N_FEATURES = 20
+N_WORKERS = 2
+ESTIMATORS = {
+    "least squares": CaLeastSquares,
+    "lasso": CaLasso,
+    "logistic": CaLogisticRegression,
+}
+
+
+class Sizes(NamedTuple):
+    """How large everything is."""
+
+    parts: tuple[int, ...]
+    fit_rows: int
+    rival_rows: int
+    part_rows: int
+    file_megabytes: int
+    room_megabytes: int
+    map_megabytes: int
+
+
+FULL = Sizes((40, 640, 10_000), 10_000_000, 1_000_000, 100_000, 4200, 1000, 4000)
+QUICK = Sizes((4, 20), 40_000, 20_000, 5000, 20, 1000, 20)
+
+
+def parse_arguments():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes")
+    parser.add_argument("--output", default="results/scale", type=Path)
+    parser.add_argument("--scratch", default=None, help="folder for large files")
+    parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
+    return parser.parse_args()
+
+
+# ---- a cluster, and what travels ---------------------------------------------------
+
+
+@contextmanager
+def cluster():
+    """Client of a cluster on this machine, one process for each worker."""
+    options = {"dashboard_address": None, "silence_logs": 50}
+    with (
+        distributed.LocalCluster(N_WORKERS, threads_per_worker=1, **options) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+def cpu_seconds(client):
+    """Processor seconds of this process and all workers so far."""
+    return time.process_time() + sum(client.run(time.process_time).values())
+
+
+@contextmanager
+def counted_bytes():
+    """Bytes of the arguments and results of every task of a pass, as they travel."""
+    tasks, run = [], ClusterExecutor._map
+
+    def counted(self, function, *arguments, **options):
+        sent = len(pickle.dumps((function, arguments, options), protocol=5))
+        results = run(self, function, *arguments, **options)
+        tasks.extend(sent + len(pickle.dumps(one, protocol=5)) for one in results)
+        return results
+
+    ClusterExecutor._map = counted
+    try:
+        yield tasks
+    finally:
+        ClusterExecutor._map = run
+
+
+def moved_bytes(client):
+    """Bytes that workers sent to each other."""
+
+    def sent(dask_worker):
+        return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+
+    return sum(client.run(sent).values())
+
+
+class Nothing(SumTask):
+    """A pass that computes nothing."""
+
+    def visit(self, chunk):
+        """Return nothing to be added."""
+        return [0.0]
+
+
+class Reads(Watch):
+    """Counts reads."""
+
+    def __init__(self):
+        self.n_reads = 0
+
+    def begin(self, n_rows):
+        """Count a read."""
+        self.n_reads += 1
+
+
+def make_part(seed, n_rows):
+    """X with the score behind it; a worker can make it again."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, N_FEATURES))
+    slope = np.random.default_rng(0).standard_normal(N_FEATURES) / 2
+    return np.column_stack([X, X @ slope + rng.logistic(size=n_rows)])
+
+
+def make_arrays(client, n_rows, part_rows):
+    """X and targets in the memory of the workers."""
+    lengths = [part_rows] * (n_rows // part_rows)
+    table = da.concatenate(
+        [
+            da.from_delayed(
+                dask.delayed(make_part)(seed, length), (length, N_FEATURES + 1), float
+            )
+            for seed, length in enumerate(lengths)
+        ]
+    )
+    columns = table[:, :N_FEATURES], table[:, N_FEATURES]
+    columns = client.persist(columns)
+    distributed.wait(columns)
+    return columns
+
+
+# ---- the questions -----------------------------------------------------------------
+
+
+def empty_passes(sizes, arguments):
+    """Driver's seconds of a pass that computes nothing, against the parts."""
+    lines = []
+    for n_parts in sizes.parts:
+        with cluster() as client:
+            source = from_dask(*make_arrays(client, 10 * n_parts, 10))
+            with source.reading(2):
+                problem = source.for_regression()
+                seconds = [measure_empty_pass(problem) for _ in range(5)]
+        lines.append([n_parts, f"{1e3 * median(seconds):.0f}"])
+        print("empty pass", lines[-1], flush=True)
+    return markdown_table(["parts", "driver, ms a pass"], lines)
+
+
+def measure_empty_pass(problem):
+    """Driver's seconds, those of the scheduler in the same process included."""
+    started = time.process_time()
+    problem.run([Nothing()])
+    return time.process_time() - started
+
+
+def traffic(sizes, arguments):
+    """Bytes and reads of fits on a cluster."""
+    lines = []
+    with cluster() as client:
+        X, y = make_arrays(client, sizes.fit_rows, sizes.part_rows)
+        for name, estimator in ESTIMATORS.items():
+            target = y > 0 if name == "logistic" else y
+            source, reads = from_dask(X, target), Reads()
+            before = moved_bytes(client)
+            with counted_bytes() as tasks, source.reading(5, reads):
+                model = estimator().fit(source)
+                ((_, pool),) = source._surveys.values()
+            sample = pool.block.rows.nbytes + pool.block.target.nbytes
+            lines.append(
+                [
+                    f"{name}, {sizes.fit_rows:.0e} rows",
+                    reads.n_reads,
+                    f"{model.n_passes_:.2f}",
+                    f"{median(tasks) / 1e3:.1f}",
+                    f"{sum(tasks) / sample:.2f}",
+                    f"{(moved_bytes(client) - before) / 1e6:.1f}",
+                ]
+            )
+            print("traffic", lines[-1], flush=True)
+    header = ["fit", "reads", "`n_passes_`", "kB a task", "all / sample", "moved, MB"]
+    return markdown_table(header, lines)
+
+
+def rivals(sizes, arguments):
+    """Seconds to the same suboptimality."""
+    n_rows = sizes.rival_rows
+    with cluster() as client:
+        X, y = make_arrays(client, n_rows, sizes.part_rows)
+        y = client.persist(y > 0)
+        in_memory = X.compute(), y.compute().astype(float)
+        problem = BenchProblem("rows", "logistic", *in_memory, l1=0.0, l2=1 / n_rows)
+        judge, optimum = Judge(problem), solve_reference(problem)[2]
+
+        def measured(fit):
+            before, started = cpu_seconds(client), time.perf_counter()
+            model = fit()
+            seconds = cpu_seconds(client) - before, time.perf_counter() - started
+            coef = np.reshape(model.coef_, (N_FEATURES, 1))
+            objective = judge.objective(coef, np.atleast_1d(model.intercept_))
+            return seconds, objective / optimum - 1
+
+        results = {}
+        if find_spec("dask_ml"):
+            from dask_ml.linear_model import LogisticRegression
+
+            for solver in ("newton", "lbfgs"):
+                rival = LogisticRegression(solver=solver, C=1.0)
+                results[f"dask-ml {solver}"] = measured(lambda m=rival: m.fit(X, y))
+                print(solver, results[f"dask-ml {solver}"], flush=True)
+        goal = min([1e-8] + [result[1] for result in results.values()])
+        for name, data in (("Dask", (X, y)), ("in memory", in_memory)):
+            for tol in (1e-4, 1e-6, 1e-8, 1e-10):
+                model = CaLogisticRegression(tol=tol)
+                result = measured(lambda m=model, data=data: m.fit(*data))
+                if result[1] <= max(goal, 1e-14):
+                    break
+            results[f"skcara {name}"] = result
+    return rival_table(results, n_rows)
+
+
+def rival_table(results, n_rows):
+    """Lines of a table, ratios to skcara on Dask."""
+    (own, _), _ = results["skcara Dask"]
+    lines = [
+        [name, f"{cpu:.2f}", f"{wall:.2f}", f"{cpu / own:.1f}", f"{gap:.0e}"]
+        for name, ((cpu, wall), gap) in results.items()
+    ]
+    if not find_spec("dask_ml"):
+        lines.append(["dask-ml", "not installed", "", "", ""])
+    header = [f"{n_rows:.0e} x {N_FEATURES}", "CPU s", "wall s", "ratio", "subopt."]
+    return markdown_table(header, lines)
+
+
+def memory(sizes, arguments):
+    """Peak of anonymous memory that fits and predictions add."""
+    scratch = Path(tempfile.mkdtemp(dir=arguments.scratch))
+    lines = []
+    try:
+        for kind, write, megabytes in (
+            ("parquet", write_parquet, sizes.file_megabytes),
+            ("map", write_rows, sizes.map_megabytes),
+        ):
+            path = scratch / kind
+            write(path, megabytes)
+            size = path.stat().st_size / 1e6
+            for name in ESTIMATORS:
+                room = sizes.room_megabytes if kind == "parquet" else 0
+                answer = ask_probe(kind, path, name, room)
+                lines.append([f"{kind}, {size:.0f} MB", name, *answer])
+                print("memory", lines[-1], flush=True)
+            path.unlink()
+    finally:
+        shutil.rmtree(scratch)
+    header = ["data", "fit", "limit, MB", "fit adds, MB", "predict adds, MB", "CPU s"]
+    return markdown_table(header, lines)
+
+
+def ask_probe(kind, path, name, room):
+    """Answer of a fresh process."""
+    # The allocator of pyarrow reserves a gigabyte of addresses, which the limit counts.
+    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    script = Path(__file__).parent / "probe_scale.py"
+    command = [sys.executable, str(script), kind, str(path), name, str(room)]
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout
+    fit, predict, seconds = json.loads(output.splitlines()[-1])
+    return room or "", f"{fit:.0f}", f"{predict:.0f}", f"{seconds:.1f}"
+
+
+SECTIONS = {
+    "Empty passes": empty_passes,
+    "Traffic and reads": traffic,
+    "Side by side": rivals,
+    "Memory": memory,
+}
+
+
+def main():
+    """Ask the questions; sections that are left out keep what the file says."""
+    arguments = parse_arguments()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    path = arguments.output / "scale.md"
+    sections = read_sections(path)
+    for name in arguments.only:
+        sizes = QUICK if arguments.quick else FULL
+        sections[name] = SECTIONS[name](sizes, arguments)
+    machine = measure.machine_description().replace("one thread used", "two workers")
+    lines = ["# Larger than memory", "", machine, ""]
+    for name in SECTIONS:
+        if name in sections:
+            lines += [f"## {name}", "", *sections[name], ""]
+    path.write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+def read_sections(path):
+    """Tables of an earlier run, by section."""
+    if not path.exists():
+        return {}
+    texts = path.read_text().split("\n## ")[1:]
+    sections = (text.strip().split("\n\n", 1) for text in texts)
+    return {name: table.splitlines() for name, table in sections}
+
+
+if __name__ == "__main__":
+    main()
