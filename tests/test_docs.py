@@ -20,7 +20,13 @@ MODULES = ["skcara"] + [
     module.name for module in pkgutil.walk_packages(skcara.__path__, "skcara.")
 ]
 GALLERY = sorted((ROOT / "examples").glob("plot_*.py"))
-PAGES_WITH_CODE = {"README.md", "index.rst", "getting_started.rst", "user_guide.rst"}
+PAGES_WITH_CODE = {
+    "README.md",
+    "index.rst",
+    "getting_started.rst",
+    "user_guide.rst",
+    "larger_than_memory.rst",
+}
 
 
 INVENTORIES = sorted((ROOT / "doc" / "inventories").glob("*.txt"))
@@ -56,6 +62,9 @@ def test_code_of_the_pages_runs(page, capsys):
     assert bool(blocks) == (page.name in PAGES_WITH_CODE)
     if page.name == "user_guide.rst":
         pytest.importorskip("sklearn.callback")  # shown for scikit-learn >= 1.9
+    if page.name == "larger_than_memory.rst":
+        pytest.importorskip("pyarrow")
+        pytest.importorskip("dask.dataframe")
     namespace = {}
     for block in blocks:
         exec(compile(block, page.name, "exec"), namespace)

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,13 +107,15 @@ def cpu_seconds(client):
 
 @contextmanager
 def counted_bytes():
-    """Bytes of the arguments and results of every task of a pass, as they travel."""
-    tasks, run = [], ClusterExecutor._map
+    """Bytes of arguments and results, by the function that the tasks ran."""
+    tasks, run = defaultdict(list), ClusterExecutor._map
 
     def counted(self, function, *arguments, **options):
         sent = len(pickle.dumps((function, arguments, options), protocol=5))
         results = run(self, function, *arguments, **options)
-        tasks.extend(sent + len(pickle.dumps(one, protocol=5)) for one in results)
+        for result in results:
+            received = len(pickle.dumps(result, protocol=5))
+            tasks[function.__name__].append(sent + received)
         return results
 
     ClusterExecutor._map = counted
@@ -158,8 +161,8 @@ def make_part(seed, n_rows):
     return np.column_stack([X, X @ slope + rng.logistic(size=n_rows)])
 
 
-def make_arrays(client, n_rows, part_rows):
-    """X and targets in the memory of the workers."""
+def make_arrays(n_rows, part_rows):
+    """X and targets that the workers can make."""
     lengths = [part_rows] * (n_rows // part_rows)
     table = da.concatenate(
         [
@@ -169,7 +172,11 @@ def make_arrays(client, n_rows, part_rows):
             for seed, length in enumerate(lengths)
         ]
     )
-    columns = table[:, :N_FEATURES], table[:, N_FEATURES]
+    return table[:, :N_FEATURES], table[:, N_FEATURES]
+
+
+def persisted(client, *columns):
+    """Columns in the memory of the workers, wherever Dask puts their parts."""
     columns = client.persist(columns)
     distributed.wait(columns)
     return columns
@@ -182,8 +189,8 @@ def empty_passes(sizes, arguments):
     """Driver's seconds of a pass that computes nothing, against the parts."""
     lines = []
     for n_parts in sizes.parts:
-        with cluster() as client:
-            source = from_dask(*make_arrays(client, 10 * n_parts, 10))
+        with cluster():
+            source = from_dask(*make_arrays(10 * n_parts, 10))
             with source.reading(2):
                 problem = source.for_regression()
                 seconds = [measure_empty_pass(problem) for _ in range(5)]
@@ -203,36 +210,40 @@ def traffic(sizes, arguments):
     """Bytes and reads of fits on a cluster."""
     lines = []
     with cluster() as client:
-        X, y = make_arrays(client, sizes.fit_rows, sizes.part_rows)
-        for name, estimator in ESTIMATORS.items():
-            target = y > 0 if name == "logistic" else y
-            source, reads = from_dask(X, target), Reads()
-            before = moved_bytes(client)
-            with counted_bytes() as tasks, source.reading(5, reads):
-                model = estimator().fit(source)
-                ((_, pool),) = source._surveys.values()
-            sample = pool.block.rows.nbytes + pool.block.target.nbytes
-            lines.append(
-                [
-                    f"{name}, {sizes.fit_rows:.0e} rows",
-                    reads.n_reads,
-                    f"{model.n_passes_:.2f}",
-                    f"{median(tasks) / 1e3:.1f}",
-                    f"{sum(tasks) / sample:.2f}",
-                    f"{(moved_bytes(client) - before) / 1e6:.1f}",
-                ]
-            )
-            print("traffic", lines[-1], flush=True)
-    header = ["fit", "reads", "`n_passes_`", "kB a task", "all / sample", "moved, MB"]
+        for is_persisted in (False, True):
+            X, y = make_arrays(sizes.fit_rows, sizes.part_rows)
+            X, y = persisted(client, X, y) if is_persisted else (X, y)
+            where = "persisted" if is_persisted else "computed"
+            for name, estimator in ESTIMATORS.items():
+                source = from_dask(X, y > 0 if name == "logistic" else y)
+                title = f"{name}, {sizes.fit_rows:.0e} rows, {where}"
+                lines.append([title, *measure_traffic(client, estimator(), source)])
+                print("traffic", lines[-1], flush=True)
+    header = ["fit", "reads", "kB a task and pass", "all / sample", "moved, MB"]
     return markdown_table(header, lines)
+
+
+def measure_traffic(client, model, source):
+    """Reads and bytes of a fit."""
+    reads, before = Reads(), moved_bytes(client)
+    with counted_bytes() as tasks, source.reading(5, reads):
+        model.fit(source)
+        ((_, pool),) = source._surveys.values()
+    sample = pool.block.rows.nbytes + pool.block.target.nbytes
+    return (
+        reads.n_reads,
+        f"{max(tasks['_visit_shelves']) / 1e3:.1f}",
+        f"{sum(map(sum, tasks.values())) / sample:.2f}",
+        f"{(moved_bytes(client) - before) / 1e6:.1f}",
+    )
 
 
 def rivals(sizes, arguments):
     """Seconds to the same suboptimality."""
     n_rows = sizes.rival_rows
     with cluster() as client:
-        X, y = make_arrays(client, n_rows, sizes.part_rows)
-        y = client.persist(y > 0)
+        X, y = make_arrays(n_rows, sizes.part_rows)
+        X, y = persisted(client, X, y > 0)
         in_memory = X.compute(), y.compute().astype(float)
         problem = BenchProblem("rows", "logistic", *in_memory, l1=0.0, l2=1 / n_rows)
         judge, optimum = Judge(problem), solve_reference(problem)[2]

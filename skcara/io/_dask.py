@@ -59,7 +59,7 @@ def from_dask(X, y, sample_weight=None, client=None) -> DataSource:
         executor = LocalExecutor(parts)
     else:
         executor = ClusterExecutor(parts, client, _is_persisted(X))
-    return DataSource(DaskReader(executor, len(parts)))
+    return DataSource(DaskReader(executor, len(parts), (X, y, sample_weight)))
 
 
 def _default_client():
@@ -81,10 +81,14 @@ class DaskReader:
     ----------
     executor : LocalExecutor or ClusterExecutor
     n_parts : int
+    collections : tuple
+        What the user gave. A cluster forgets persisted partitions of collections that
+        nobody holds.
     """
 
-    def __init__(self, executor, n_parts: int):
+    def __init__(self, executor, n_parts: int, collections: tuple):
         self._executor = executor
+        self._collections = collections
         self._n_parts = n_parts
         self._facts: dict[int, PartFacts] | None = None
         self._knows_all = False

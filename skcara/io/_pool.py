@@ -116,7 +116,7 @@ class Pool:
         # Rows are dropped before they are joined, so that no row is copied in vain.
         ends = np.cumsum([block.n_rows for block in blocks])
         kept = [
-            _pick(block, np.flatnonzero(is_kept[end - block.n_rows : end]))
+            _kept(block, is_kept[end - block.n_rows : end])
             for block, end in zip(blocks, ends, strict=True)
         ]
         self._n_held = int(is_kept.sum())
@@ -139,10 +139,15 @@ class Pool:
         if not self._pieces:
             return None
         ((indices, _, block),) = self._pieces
-        order = np.argsort(indices)
-        block = _pick(block, order)
-        own = np.ones(len(order)) if block.weights is None else block.weights
-        return PooledRows(indices[order], block, np.maximum(own, self.threshold))
+        if (np.diff(indices) < 0).any():
+            order = np.argsort(indices)
+            indices, block = indices[order], _pick(block, order)
+        own = np.ones(len(indices)) if block.weights is None else block.weights
+        return PooledRows(indices, block, np.maximum(own, self.threshold))
+
+
+def _kept(block: Block, is_kept) -> Block:
+    return block if is_kept.all() else _pick(block, np.flatnonzero(is_kept))
 
 
 def _pick(block: Block, rows) -> Block:

@@ -279,6 +279,18 @@ def test_partitions_stay_where_they_are(client):
     assert moved_bytes(client) - before < 0.01 * table.nbytes
 
 
+def test_a_source_keeps_persisted_partitions(client):
+    def make_source():
+        table = client.persist(make_table())
+        distributed.wait(table)
+        return from_dask(*columns_of(table))
+
+    source = make_source()
+    gc.collect()
+    time.sleep(0.5)
+    assert source.for_regression().facts.n_rows == sum(PART_LENGTHS)
+
+
 def test_the_cluster_forgets_everything_after_a_fit(client):
     gc.collect()
     fitted()
