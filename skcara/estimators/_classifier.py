@@ -4,8 +4,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.base import ClassifierMixin
 
-from skcara.estimators._inputs import mean_over_rows, or_lazily, refuse_targets
-from skcara.io import DataSource
+from skcara.estimators._inputs import or_lazily
 
 # Rows of scores that are turned into probabilities at a time.
 _PART_ROWS = 4096
@@ -56,26 +55,6 @@ class LinearClassifierMixin(ClassifierMixin):
         is_binary = scores.ndim == 1
         codes = (scores > 0).view(np.int8) if is_binary else scores.argmax(axis=1)
         return self.classes_[codes]
-
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """Share of the rows whose label is predicted.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Or a source of :mod:`skcara.io`, which is read once.
-        y : array-like of shape (n_samples,)
-            True labels; None for a source, which has its own.
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        score : float
-        """
-        if not isinstance(X, DataSource):
-            return super().score(X, y, sample_weight)
-        refuse_targets("score", y, sample_weight)
-        return float(mean_over_rows(self, X, lambda true, found: true == found)[0])
 
     @or_lazily
     def predict_log_proba(self, X) -> np.ndarray:

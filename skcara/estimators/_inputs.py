@@ -112,14 +112,15 @@ def mean_over_rows(estimator, source: DataSource, compare) -> np.ndarray:
     """
     check_is_fitted(estimator)
     _check_columns(estimator, source)
-    small, sums, total = _without_names(estimator), 0.0, 0.0
+    small, total = _without_names(estimator), 0.0
+    sums = np.zeros(max(source.target_shape, default=1))
     for chunk in source.chunks():
         counted = slice(None) if chunk.weights is None else chunk.weights > 0
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         target, weights = chunk.target[counted], weights[counted]
         if len(target):
             values = compare(target, small.predict(chunk.rows[counted]))
-            sums = sums + weights @ values.reshape(len(target), -1)
+            sums += weights @ values.reshape(len(target), -1)
             total += weights.sum()
     return sums / total
 

@@ -15,13 +15,20 @@ from skcara.estimators._classifier import (
     linear_attributes,
 )
 from skcara.estimators._docstrings import fill_docstring
-from skcara.estimators._inputs import MANY_READS, array_source, opened
+from skcara.estimators._inputs import (
+    MANY_READS,
+    array_source,
+    mean_over_rows,
+    opened,
+    refuse_targets,
+)
 from skcara.estimators._progress import FitObserver
 from skcara.estimators._validation import (
     check_sample_weight,
     check_training_data,
     encode_labels,
 )
+from skcara.io import DataSource
 from skcara.io._predictions import is_lazy
 from skcara.objective import KKTViolation, LogisticLoss, MultinomialLoss, Problem
 
@@ -211,6 +218,26 @@ class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
             source = array_source(X, codes, weights, n_jobs=self.n_jobs)
             self._fit_source(source, classes, fit_data)
         return self
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Share of the rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Or a source of :mod:`skcara.io`, which is read once.
+        y : array-like of shape (n_samples,)
+            True labels; None for a source, which has its own.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        if not isinstance(X, DataSource):
+            return super().score(X, y, sample_weight)
+        refuse_targets("score", y, sample_weight)
+        return float(mean_over_rows(self, X, lambda true, found: true == found)[0])
 
     def _fit_source(self, source, classes, fit_data):
         problem = self._make_problem(source, len(classes))

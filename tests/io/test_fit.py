@@ -310,7 +310,9 @@ def test_scores_of_sources(give, is_weighted, tmp_path):
         model.fit(source)
         near = clone(model).fit(X, target, weights)
         assert_allclose(model.score(source), near.score(X, target, weights), rtol=1e-4)
-        with pytest.raises(ValueError, match=r"y must be None.*give score the source alone"):
+        with pytest.raises(
+            ValueError, match=r"y must be None.*give score the source alone"
+        ):
             model.score(source, target)
 
 
