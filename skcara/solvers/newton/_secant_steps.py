@@ -61,7 +61,7 @@ class SecantDescent:
         self.point = point
         self.has_failed = False
         self._pairs: deque = deque(maxlen=_MEMORY)
-        self._stretch = 1.0
+        self._log_stretches: deque = deque(maxlen=_MEMORY)
         self._turn()
 
     @property
@@ -83,7 +83,7 @@ class SecantDescent:
         if self._n_trials == _MAX_TRIALS:
             if self._pairs:
                 self._pairs.clear()
-                self._stretch = 1.0
+                self._log_stretches.clear()
                 self._turn()
             else:
                 self.has_failed = True
@@ -103,8 +103,17 @@ class SecantDescent:
         if not curvature > _MIN_CURVATURE * np.sqrt((step @ step) * (change @ change)):
             return
         self._pairs.append((step, change, 1.0 / curvature))
-        # The metric is stretched to agree with the last pair.
-        self._stretch = curvature / (change @ self.metric.solve(change))
+        stretch = curvature / (change @ self.metric.solve(change))
+        self._log_stretches.append(np.log(stretch))
+
+    @property
+    def _stretch(self):
+        """Factor of the inverse metric on which the pairs agree.
+
+        The last pair alone speaks for the few directions that were left by then, for
+        which the pairs themselves answer.
+        """
+        return np.exp(np.mean(self._log_stretches)) if self._log_stretches else 1.0
 
     def _turn(self):
         """Choose a direction at the current point."""
