@@ -18,6 +18,7 @@ from skcara.data._products import gram, predictions
 from skcara.data._row_labels import ContiguousLabels, StackedLabels, labels_between
 from skcara.data._rows import (
     append_ones,
+    centred_strips,
     csr_view,
     row_range,
     scaled_rows,
@@ -56,6 +57,7 @@ __all__ = [
     "Threads",
     "append_ones",
     "atom_counts",
+    "centred_strips",
     "chunk_rows_for",
     "csr_view",
     "fold_batches",

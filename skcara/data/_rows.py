@@ -3,6 +3,9 @@
 import numpy as np
 from scipy import sparse
 
+# Entries of a strip of rows.
+_STRIP_ENTRIES = 2**16
+
 
 def row_range(rows, start: int, stop: int):
     """Rows ``start:stop``, sharing the memory of ``rows``.
@@ -44,6 +47,22 @@ def squared(rows):
     if not sparse.issparse(rows):
         return np.square(rows)
     return with_entries(rows, np.square(rows.data))
+
+
+def centred_strips(rows, centre):
+    """Yield slices of dense rows and their differences to ``centre``.
+
+    The differences are in one array, which the next strip overwrites: it stays in the
+    cache, and memory that is new costs more than the arithmetic.
+    """
+    n_rows, n_columns = rows.shape
+    step = max(_STRIP_ENTRIES // max(n_columns, 1), 1)
+    strip = np.empty((min(step, n_rows), n_columns))
+    for start in range(0, n_rows, step):
+        part = slice(start, min(start + step, n_rows))
+        differences = strip[: part.stop - start]
+        np.subtract(rows[part], centre, out=differences)
+        yield part, differences
 
 
 def transposed(rows):

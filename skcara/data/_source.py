@@ -354,6 +354,9 @@ def weighted_centre(values, weights):
         centre[is_full] = weighted_centre(values[:, is_full].toarray(), weights)
         return centre
     mean = weights @ values / weights.sum()
+    # Two rows tell of most columns that they are not constant.
+    if not np.any(values[0] == values[-1]):
+        return mean
     return np.where((values == values[0]).all(axis=0), values[0], mean)
 
 

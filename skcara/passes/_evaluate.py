@@ -10,6 +10,7 @@ from scipy import sparse
 
 from skcara.data import (
     SumTask,
+    centred_strips,
     group_sums,
     predictions,
     squared,
@@ -217,12 +218,13 @@ def _moment_terms(rows, weights, reference):
     """Weighted sums of the columns and of their squares, around ``reference``."""
     if sparse.issparse(rows):
         return _sparse_moment_terms(rows, weights, reference)
-    centred = np.subtract(rows, reference, dtype=np.float64)
-    if weights is None:
-        # A product with ones is several times faster than a sum along the rows.
-        sums = np.ones(len(centred)) @ centred
-        return [sums, np.einsum("ij,ij->j", centred, centred)]
-    return [weights @ centred, weights @ np.square(centred)]
+    # A product with ones is several times faster than a sum along the rows.
+    weights = np.ones(len(rows)) if weights is None else weights
+    sums, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for part, centred in centred_strips(rows, reference):
+        sums += weights[part] @ centred
+        squares += weights[part] @ np.square(centred, out=centred)
+    return [sums, squares]
 
 
 def _sparse_moment_terms(rows, weights, reference):

@@ -1,7 +1,7 @@
 """Requests for single rows, by number or at random, and for single columns."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -39,11 +39,14 @@ class Take:
     indices : ndarray of int, ascending
     keep_sparse : bool
         Return CSR for sparse data instead of a dense array.
+    order : {"C", "F"}
+        Memory order of a dense array.
     """
 
     problem: Problem
     indices: np.ndarray
     keep_sparse: bool = True
+    order: Literal["C", "F"] = "C"
 
     cost = 0.0
 
@@ -51,7 +54,11 @@ class Take:
         """Copy part by part, so that nothing is in memory twice."""
         problem, n_rows = self.problem, len(self.indices)
         target, shares = [], []
-        rows = (_SparseRows if self._is_sparse else _DenseRows)(n_rows, problem)
+        rows: _SparseRows | _DenseRows
+        if self._is_sparse:
+            rows = _SparseRows(n_rows, problem)
+        else:
+            rows = _DenseRows(n_rows, problem, self.order)
         for chunk in source.take(self.indices):
             rows.append(problem.coordinates, chunk)
             target.append(problem.target_of(chunk))
@@ -66,8 +73,9 @@ class Take:
 class _DenseRows:
     """A dense array that is filled part by part."""
 
-    def __init__(self, n_rows, problem):
-        self._rows = np.empty((n_rows, problem.n_params))
+    def __init__(self, n_rows, problem, order):
+        self._rows = np.empty((n_rows, problem.n_params), order=order)
+        self._is_scaled = bool((problem.coordinates.scale != 1).any())
 
     def append(self, coordinates: Coordinates, chunk):
         rows = chunk.rows.toarray() if sparse.issparse(chunk.rows) else chunk.rows
@@ -75,7 +83,8 @@ class _DenseRows:
         part[:, coordinates.n_features :] = 1.0
         standardised = part[:, : coordinates.n_features]
         np.subtract(rows, coordinates.shift, out=standardised)
-        standardised /= coordinates.scale
+        if self._is_scaled:
+            standardised /= coordinates.scale
 
     def joined(self):
         return self._rows

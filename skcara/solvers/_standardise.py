@@ -8,11 +8,9 @@ rows is enough to make the columns comparable.
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Coordinates, Source
+from skcara.data import Coordinates, Source, centred_strips
 
 _EPS = np.finfo(np.float64).eps
-# Entries of the rows that are squared at a time: they stay in the cache.
-_STRIP_ENTRIES = 2**16
 
 
 def standardised(source: Source, fit_intercept: bool) -> Coordinates:
@@ -43,21 +41,15 @@ def _glance_moments(source, fit_intercept):
     mean = shares @ rows
     if sparse.issparse(rows):
         square = shares @ rows.power(2)
-        largest = abs(rows).max(axis=0).toarray().ravel()
     else:
         shift = mean if _can_shift(source, fit_intercept) else 0.0
-        square, largest = np.zeros_like(mean), np.zeros_like(mean)
-        step = max(_STRIP_ENTRIES // max(len(mean), 1), 1)
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            deviations = rows[part] - shift
+        square = np.zeros_like(mean)
+        for part, deviations in centred_strips(rows, shift):
             square += shares[part] @ np.square(deviations, out=deviations)
-            lowest, highest = rows[part].min(axis=0), rows[part].max(axis=0)
-            np.maximum(largest, np.maximum(highest, -lowest), out=largest)
     # A column that is constant on the sample gives no scale; what is left of it is the
     # rounding of a sum over the rows. Its value, exactly, makes it a column of zeros.
     spread = np.sqrt(square)
-    informative = spread > rows.shape[0] * _EPS * largest
+    informative = spread > rows.shape[0] * _EPS * np.abs(mean)
     if not sparse.issparse(rows):
         mean = np.where(informative, mean, rows[0])
     return mean, np.where(informative, spread, 1.0)

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from skcara.data import (
     append_ones,
+    centred_strips,
     row_range,
     scaled_rows,
     squared,
@@ -70,3 +71,15 @@ def test_entries_are_scaled_and_squared(to_rows):
     assert_array_equal(to_dense(scaled_rows(rows, factors)), dense * factors[:, None])
     assert_array_equal(to_dense(squared(rows)), dense**2)
     assert_array_equal(to_dense(rows), dense)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(50, 6), (3, 70_000), (40_000, 5), (1, 1), (0, 3)])
+def test_strips_cover_all_rows_once(shape, dtype):
+    rng = np.random.default_rng(0)
+    rows = (100 * rng.standard_normal(shape)).astype(dtype)
+    centre, seen = rng.standard_normal(shape[1]), np.full(shape, np.nan)
+    for part, differences in centred_strips(rows, centre):
+        assert np.isnan(seen[part]).all()
+        seen[part] = differences
+    assert_array_equal(seen, rows.astype(np.float64) - centre)

@@ -89,9 +89,22 @@ def test_working_set_holds_the_columns_in_use_and_the_worst_others():
     features = _choose_features(case.problem, evaluation, 64)
     assert {7, 300} <= set(features)
     left_out = np.setdiff1d(np.arange(400), features)
-    violation = evaluation.violation[:400, 0]
+    slope, l1 = evaluation.smooth_gradient[:400, 0], case.problem.penalty.l1[:400, 0]
     others = np.setdiff1d(features, [7, 300])
-    assert violation[left_out].max() <= violation[others].min()
+    # Violating or not: nobody left out is nearer to moving than those who were taken.
+    push = np.abs(slope) / l1
+    assert push[left_out].max() <= push[others].min()
+
+
+def test_working_set_does_not_want_columns_that_must_not_become_negative():
+    X, score, _ = gaussian(150, 400)
+    case = make_problem(X, score, "squared", l1=0.05, positive=True)
+    evaluation = case.evaluate(case.zeros)
+    features = _choose_features(case.problem, evaluation, 64)
+    slope, l1 = evaluation.smooth_gradient[:400, 0], case.problem.penalty.l1[:400, 0]
+    assert (slope[features] < 0).all()
+    left_out = np.setdiff1d(np.arange(400), features)
+    assert (-slope / l1)[left_out].max() <= (-slope / l1)[features].min()
 
 
 def test_useless_inner_solver_ends_the_rounds():

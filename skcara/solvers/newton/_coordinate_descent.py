@@ -72,9 +72,9 @@ def descend(problem, source, features, params, tol):
         means, level = problem.column_moments.mean, problem.target_moments.mean
     centred = Coordinates(means, np.ones_like(means), False).restrict(features)
     indices = np.arange(problem.n_rows)
-    rows_wanted = Take(problem.with_coordinates(centred), indices)
+    rows_wanted = Take(problem.with_coordinates(centred), indices, order="F")
     [taken] = answer_all(source, [rows_wanted])
-    columns, target = np.asfortranarray(taken.rows), taken.target - level
+    columns, target = taken.rows, taken.target - level
     if problem.is_weighted:
         roots = np.sqrt(len(indices) * taken.shares)
         columns *= roots[:, None]

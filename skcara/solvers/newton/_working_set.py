@@ -91,13 +91,19 @@ def _solve_restricted(problem, source, features, evaluation, solve):
 
 
 def _choose_features(problem, evaluation, least):
-    """Columns in use and the worst of the others, twice as many as in use."""
+    """Columns in use and the worst of the others, twice as many as in use.
+
+    A column that is not in use moves once its slope exceeds the strength of its
+    penalty: those that are near to that are the next to move.
+    """
     n_features = problem.n_features
     is_used = evaluation.params[:n_features].any(axis=1)
     size = min(max(least, 2 * int(is_used.sum())), n_features)
-    violation = evaluation.violation[:n_features].max(axis=1)
-    violation[is_used] = np.inf
-    return np.sort(np.argpartition(-violation, size - 1)[:size])
+    slope, penalty = evaluation.smooth_gradient[:n_features], problem.penalty
+    push = np.where(penalty.positive[:n_features], -slope, np.abs(slope))
+    push = (push / penalty.l1[:n_features]).max(axis=1)
+    push[is_used] = np.inf
+    return np.sort(np.argpartition(-push, size - 1)[:size])
 
 
 def _restrict(problem, facts, features, rows):
