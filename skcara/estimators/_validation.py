@@ -24,7 +24,10 @@ _LARGEST_VALUE = 1e150
 def check_training_data(estimator, X, y, **options):
     """Return ``X`` as array or CSR matrix of any numeric type, and ``y`` as array."""
     if _is_clean(X, y):
-        return validate_data(estimator, X, y, skip_check_array=True)
+        # What scikit-learn's function does for plain arrays: they have no names.
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
     refuse_unread(X, "X", type(estimator).__name__)
     refuse_unread(y, "y", type(estimator).__name__)
     options = {"multi_output": True, "ensure_all_finite": False, **options}
