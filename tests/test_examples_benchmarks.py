@@ -165,7 +165,7 @@ def test_adapters_solve_the_problem_they_are_given(bench):
             objective = judge.objective(solution.coef, solution.intercept)
             assert (objective - optimum) / optimum <= 1e-9, (problem.name, adapter.name)
             solved.add(adapter.name)
-    assert len(solved) == 7
+    assert len(solved) == 8
 
 
 def test_peers_benchmark_writes_its_report(tmp_path):
@@ -184,6 +184,24 @@ def test_peers_benchmark_writes_its_report(tmp_path):
     assert (tmp_path / "quick-lasso.png").stat().st_size > 0
     header = (tmp_path / "runs.csv").read_text().splitlines()[0]
     assert header.startswith("problem,rival,setting,seconds,suboptimality")
+
+
+def test_defaults_are_held_to_their_promise(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_defaults.py"), "--quick"]
+    subprocess.run([*command, "--output", str(tmp_path)], check=True)
+    with (tmp_path / "defaults.csv").open() as stream:
+        records = list(csv.DictReader(stream))
+    assert len(records) == 8
+    assert all(float(one["skcara_suboptimality"]) <= 1e-6 for one in records)
+    assert "| quick-census |" in (tmp_path / "defaults.md").read_text()
+
+
+def test_reference_without_a_matrix_agrees_with_the_one_with_it(bench, monkeypatch):
+    problem = bench["problems"].QUICK_PROBLEMS["quick-text"]()
+    *_, optimum = bench["reference"].solve_reference(problem)
+    monkeypatch.setattr(bench["reference"], "MATRIX_FREE_COORDS", 1)
+    *_, other = bench["reference"].solve_reference(problem)
+    assert other == pytest.approx(optimum, rel=1e-14)
 
 
 def test_costs_of_descent_are_measured(tmp_path):

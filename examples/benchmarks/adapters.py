@@ -28,6 +28,14 @@ import scipy.sparse as sp
 
 TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
 
+MATRIX_FEATURES = 5_000
+"""Columns up to which rivals that hold a matrix of their square are tried."""
+
+
+def accuracy(setting, max_iter):
+    """Parameters of a tolerance; none for the defaults of the library."""
+    return {} if setting is None else {"tol": setting, "max_iter": max_iter}
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -50,12 +58,15 @@ class Adapter:
         Losses that the rival minimises.
     settings : tuple of float
         Tolerances (or iteration budgets) from loose to tight.
+    max_features : int or None
+        Columns up to which the rival is tried: it holds a matrix of their square.
     """
 
     name = ""
     library = "sklearn"
     losses = ()
     settings = TOLERANCES
+    max_features = None
 
     def skip(self, problem):
         """Reason why this rival does not solve the problem, or None."""
@@ -63,13 +74,15 @@ class Adapter:
             return f"{self.library} is not installed"
         if problem.loss not in self.losses:
             return f"no {problem.loss} loss"
+        if self.max_features is not None and problem.n_features > self.max_features:
+            return f"a matrix of {problem.n_features} x {problem.n_features}"
         return self._skip_penalty(problem)
 
     def _skip_penalty(self, problem):
         return None
 
     def _make(self, problem, setting):
-        """Unfitted estimator for one setting."""
+        """Unfitted estimator for one setting; None for the library's defaults."""
         raise NotImplementedError
 
     def _fit(self, problem, setting):
@@ -96,6 +109,8 @@ class SklearnLogistic(Adapter):
     def __init__(self, solver):
         self.solver = solver
         self.name = f"sklearn {solver}"
+        if solver == "newton-cholesky":
+            self.max_features = MATRIX_FEATURES
 
     def _skip_penalty(self, problem):
         return "no L1 penalty" if problem.l1 else None
@@ -107,8 +122,7 @@ class SklearnLogistic(Adapter):
             C=problem.inverse_strength,
             l1_ratio=problem.l1_ratio,
             solver=self.solver,
-            tol=setting,
-            max_iter=10_000,
+            **accuracy(setting, 10_000),
         )
 
 
@@ -124,6 +138,8 @@ class SklearnSaga(SklearnLogistic):
         return None if problem.l1 else "a slower choice than lbfgs without L1"
 
     def _make(self, problem, setting):
+        if setting is None:
+            return super()._make(problem, None)
         # A fixed number of epochs: its own criterion, the relative change of the
         # coefficients in an epoch, stops early at any useful tolerance.
         estimator = super()._make(problem, 1e-14)
@@ -153,8 +169,7 @@ class SklearnLasso(Adapter):
             alpha=problem.l1 + problem.l2,
             l1_ratio=problem.l1_ratio,
             precompute=self.precompute,
-            tol=setting,
-            max_iter=100_000,
+            **accuracy(setting, 100_000),
         )
 
 
@@ -171,23 +186,31 @@ class SklearnLinearRegression(Adapter):
     def _make(self, problem, setting):
         from sklearn.linear_model import LinearRegression
 
-        return LinearRegression(tol=setting)
+        return LinearRegression(**({} if setting is None else {"tol": setting}))
 
 
 class SklearnRidge(Adapter):
-    """Normal equations by Cholesky factorisation."""
+    """Normal equations by Cholesky factorisation, or conjugate gradients."""
 
-    name = "sklearn Ridge cholesky"
     losses = ("squared",)
-    settings = (1e-4,)
+
+    def __init__(self, solver):
+        self.solver = solver
+        self.name = f"sklearn Ridge {solver}"
+        self.settings = TOLERANCES if solver == "sparse_cg" else (1e-4,)
 
     def _skip_penalty(self, problem):
-        return "no L1 penalty" if problem.l1 else None
+        if problem.l1:
+            return "no L1 penalty"
+        if sp.issparse(problem.X) != (self.solver == "sparse_cg"):
+            return "for sparse X conjugate gradients, for dense X Cholesky"
+        return None
 
     def _make(self, problem, setting):
         from sklearn.linear_model import Ridge
 
-        return Ridge(alpha=problem.n_rows * problem.l2, solver="cholesky")
+        alpha = problem.n_rows * problem.l2
+        return Ridge(alpha=alpha, solver=self.solver, tol=setting)
 
 
 class Glum(Adapter):
@@ -196,6 +219,7 @@ class Glum(Adapter):
     name = "glum"
     library = "glum"
     losses = ("logistic", "squared")
+    max_features = MATRIX_FEATURES
 
     def _make(self, problem, setting):
         from glum import GeneralizedLinearRegressor
@@ -295,7 +319,7 @@ class Skcara(Adapter):
     def _make(self, problem, setting):
         from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 
-        shared = {"tol": setting, "max_iter": 1000, "random_state": 0, **self.options}
+        shared = {**accuracy(setting, 1000), "random_state": 0, **self.options}
         if problem.loss != "squared":
             return CaLogisticRegression(
                 C=problem.inverse_strength, l1_ratio=problem.l1_ratio, **shared
@@ -315,7 +339,8 @@ ADAPTERS = (
     SklearnLasso(precompute=False),
     SklearnLasso(precompute=True),
     SklearnLinearRegression(),
-    SklearnRidge(),
+    SklearnRidge("cholesky"),
+    SklearnRidge("sparse_cg"),
     Glum(),
     Skglm(),
     SkglmGram(),

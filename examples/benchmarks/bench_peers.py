@@ -33,9 +33,9 @@ from report import (
 from threadpoolctl import threadpool_limits
 
 
-def parse_arguments():
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def make_parser(description):
+    """Command line of the scripts that go through the problems."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--quick", action="store_true", help="tiny problems, one repeat"
     )
@@ -59,7 +59,7 @@ def parse_arguments():
         help="wall seconds of one fit",
     )
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall")
-    return parser.parse_args()
+    return parser
 
 
 def problem_names(arguments):
@@ -105,7 +105,7 @@ def run_problem(name, arguments, first_calls):
 
 def main():
     """Run all problems; the report is rewritten after each of them."""
-    arguments = parse_arguments()
+    arguments = make_parser(__doc__.splitlines()[0]).parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     sections, runs, summary, first_calls = [], [], [], {}
     with threadpool_limits(1):

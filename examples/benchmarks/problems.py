@@ -119,6 +119,25 @@ def logistic_gaussian(n_rows, n_features, *, penalty="l2", scale_spread=0.0, see
     return BenchProblem(name, "logistic", X, y, l1=1.2 / np.sqrt(n_rows))
 
 
+def weak_logistic(n_rows, n_features, *, seed=0):
+    """Independent standardised columns, each with a little to say: well conditioned."""
+    rng = np.random.default_rng(seed)
+    X = correlated_gaussian(n_rows, n_features, rng, correlation=0.0)
+    y = bernoulli(X @ (0.7 * sparse_truth(n_features, rng)), rng)
+    name = f"logistic-weak-{n_rows:.0e}x{n_features}-seed{seed}"
+    return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
+
+
+def rare_logistic(n_rows=300_000, n_features=30, positive_share=0.0017, *, seed=0):
+    """Two positives in a thousand: gradients are small long before the optimum."""
+    rng = np.random.default_rng(seed)
+    X = correlated_gaussian(n_rows, n_features, rng)
+    margin = X @ (3 * sparse_truth(n_features, rng))
+    y = bernoulli(margin - np.quantile(margin, 1 - positive_share) - 2.0, rng)
+    name = f"logistic-rare-{n_rows:.0e}x{n_features}-seed{seed}"
+    return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
+
+
 def multinomial_gaussian(n_rows, n_features, n_classes, *, seed=0):
     """Class codes from a softmax model with Gumbel noise."""
     rng = np.random.default_rng(seed)
@@ -140,13 +159,8 @@ def squared_gaussian(n_rows, n_features, *, alpha=0.01, seed=0):
     return BenchProblem(name, "squared", X, y, l1=alpha)
 
 
-def census_like(n_rows=300_000, n_columns=500, n_variables=40, *, seed=0):
-    """One-hot categories with Zipf frequencies and 6 % positives, as CSR.
-
-    The rarest levels have a handful of rows; level effects are large, so a default
-    first-order solver stops far from the optimum.
-    """
-    rng = np.random.default_rng(seed)
+def one_hot(n_rows, n_columns, n_variables, rng, decay=2.5):
+    """Indicators of all levels of some variables, as ``OneHotEncoder`` makes them."""
     sizes = np.full(n_variables, 2)
     # A few variables own most of the levels, as occupation and country do in a census.
     shares = rng.dirichlet(np.full(n_variables, 0.5))
@@ -154,14 +168,62 @@ def census_like(n_rows=300_000, n_columns=500, n_variables=40, *, seed=0):
     columns = np.empty((n_rows, n_variables), dtype=np.int32)
     first = 0
     for variable, size in enumerate(sizes):
-        frequency = 1.0 / np.arange(1, size + 1) ** 2.5
+        frequency = 1.0 / np.arange(1, size + 1) ** decay
         columns[:, variable] = first + rng.choice(
             size, n_rows, p=frequency / frequency.sum()
         )
         first += size
     indptr = np.arange(0, n_rows * n_variables + 1, n_variables, dtype=np.int32)
     values = np.ones(n_rows * n_variables)
-    X = sp.csr_array((values, columns.ravel(), indptr), shape=(n_rows, n_columns))
+    return sp.csr_array((values, columns.ravel(), indptr), shape=(n_rows, n_columns))
+
+
+def one_hot_squared(n_rows, n_columns, n_variables=8, *, alpha=0.0, seed=0):
+    """Linear model on indicators; those of one variable add up to the intercept."""
+    rng = np.random.default_rng(seed)
+    X = one_hot(n_rows, n_columns, n_variables, rng, decay=1.0)
+    y = X @ rng.standard_normal(n_columns) + rng.standard_normal(n_rows) + 2.0
+    kind = "lasso" if alpha else "least-squares"
+    name = f"one-hot-{kind}-{n_rows:.0e}x{n_columns}-seed{seed}"
+    return BenchProblem(name, "squared", X, y, l1=alpha)
+
+
+def one_hot_logistic(n_rows, n_columns, n_variables=8, *, seed=0):
+    """Binary labels from a logistic model on indicators."""
+    rng = np.random.default_rng(seed)
+    X = one_hot(n_rows, n_columns, n_variables, rng, decay=1.0)
+    y = bernoulli(X @ (0.5 * rng.standard_normal(n_columns)), rng)
+    name = f"one-hot-logistic-{n_rows:.0e}x{n_columns}-seed{seed}"
+    return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
+
+
+def text_like(n_rows, n_columns, n_words=50, *, counts=False, seed=0):
+    """Bags of words of Zipf frequencies; rows of unit length, or plain counts."""
+    rng = np.random.default_rng(seed)
+    frequency = 1.0 / (np.arange(n_columns) + 10.0)
+    words = rng.choice(n_columns, n_rows * n_words, p=frequency / frequency.sum())
+    rows = np.repeat(np.arange(n_rows), n_words)
+    X = sp.coo_array(
+        (np.ones(len(words)), (rows, words)), shape=(n_rows, n_columns)
+    ).tocsr()
+    margin = X @ (0.3 * rng.standard_normal(n_columns))
+    y = bernoulli(margin - np.median(margin), rng)
+    if not counts:
+        norms = np.sqrt(X.multiply(X).sum(axis=1))
+        X.data /= np.repeat(norms, np.diff(X.indptr))
+    kind = "counts" if counts else "unit-rows"
+    name = f"text-like-{kind}-{n_rows:.0e}x{n_columns}-seed{seed}"
+    return BenchProblem(name, "logistic", X, y, l2=1.0 / n_rows)
+
+
+def census_like(n_rows=300_000, n_columns=500, n_variables=40, *, seed=0):
+    """One-hot categories with Zipf frequencies and 6 % positives, as CSR.
+
+    The rarest levels have a handful of rows; level effects are large, so a default
+    first-order solver stops far from the optimum.
+    """
+    rng = np.random.default_rng(seed)
+    X = one_hot(n_rows, n_columns, n_variables, rng)
     margin = X @ (0.8 * rng.standard_normal(n_columns))
     # Shift the margin so that about 6 % of the labels are positive.
     margin -= np.quantile(margin, 0.94) + 0.7
@@ -270,10 +332,22 @@ ADVERSE_PROBLEMS = {
     "small-logistic": partial(logistic_gaussian, 2_000, 20),
     "small-lasso": partial(squared_gaussian, 2_000, 20),
     "square-logistic": partial(logistic_gaussian, 20_000, 300),
+    "weak-logistic-n300": partial(weak_logistic, 200_000, 300),
+    "weak-logistic-n1000": partial(weak_logistic, 200_000, 1_000),
+    "rare-logistic": rare_logistic,
+    "one-hot-ls-n365": partial(one_hot_squared, 300_000, 365),
+    "one-hot-ls-n493": partial(one_hot_squared, 1_000_000, 493),
+    "one-hot-ls-n1997": partial(one_hot_squared, 1_000_000, 1_997),
+    "one-hot-lasso-n1997": partial(one_hot_squared, 1_000_000, 1_997, alpha=0.001),
+    "one-hot-logistic-n1997": partial(one_hot_logistic, 1_000_000, 1_997),
+    "text-logistic-n5000": partial(text_like, 20_000, 5_000),
+    "text-logistic-n20000": partial(text_like, 30_000, 20_000),
+    "text-counts-n5000": partial(text_like, 20_000, 5_000, counts=True),
+    "text-counts-n20000": partial(text_like, 30_000, 20_000, counts=True),
     "wide-lasso": partial(squared_gaussian, 500, 2_000, alpha=0.1),
     "wide-logistic-l1": partial(logistic_gaussian, 500, 2_000, penalty="l1"),
 }
-"""Shapes outside the promise of the package: few rows per squared column, wide data."""
+"""Shapes off the promise: few rows, hundreds of columns, one-hot, text, wide data."""
 
 QUICK_PROBLEMS = {
     "quick-logistic-l2": partial(logistic_gaussian, 20_000, 10),
@@ -282,6 +356,8 @@ QUICK_PROBLEMS = {
     "quick-lasso": partial(squared_gaussian, 20_000, 20),
     "quick-least-squares": partial(squared_gaussian, 20_000, 20, alpha=0.0),
     "quick-census": partial(census_like, 10_000, 60, 8),
+    "quick-one-hot": partial(one_hot_squared, 5_000, 40, 4),
+    "quick-text": partial(text_like, 1_000, 300, 20),
 }
 """Small versions of the same shapes for smoke tests."""
 

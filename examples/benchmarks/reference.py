@@ -9,15 +9,22 @@ triangular factor of the data themselves (QR by chunks), which does not square t
 condition number; otherwise it comes from an eigendecomposition of the Hessian. The
 inner problem is solved by the feature-sign search of Lee et al. (2006). Newton's method
 with exact gradients corrects its own rounding errors, so a few extra rounds polish.
+A smooth problem with thousands of columns has no such ``A``: there the step comes from
+conjugate gradients with products of the Hessian and a vector. Whatever the way, the
+judge's duality gap, which is stored with the optimum, says how far it can be trusted.
 """
 
 import json
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 from judge import Judge
+from scipy.sparse.linalg import LinearOperator, cg
 
 MAX_ROUNDS = 60
+# Coordinates from which a smooth problem is solved without its Hessian.
+MATRIX_FREE_COORDS = 1000
 
 
 def solve_reference(problem):
@@ -33,10 +40,13 @@ def solve_reference(problem):
     for _ in range(MAX_ROUNDS):
         margin = judge.margins(params[:-1], params[-1])
         gradient = smooth_gradient(judge, params, margin)
-        if factor is None or problem.loss != "squared":
-            factor = hessian_factor(judge, margin)
-        target = newton_target(factor, gradient.ravel(), params.ravel(), l1.ravel())
-        step = target.reshape(shape) - params
+        if problem.l1 == 0 and params.size > MATRIX_FREE_COORDS:
+            step = conjugate_gradient_step(judge, margin, gradient)
+        else:
+            if factor is None or problem.loss != "squared":
+                factor = hessian_factor(judge, margin)
+            target = newton_target(factor, gradient.ravel(), params.ravel(), l1.ravel())
+            step = target.reshape(shape) - params
         previous = value
         params, value = line_search(judge, params, value, step)
         # Two rounds without decrease: what is left is rounding of the objective, while
@@ -62,9 +72,40 @@ def line_search(judge, params, value, step):
     return params, value
 
 
+def conjugate_gradient_step(judge, margin, gradient):
+    """Newton step of a loss with one output, from products with the Hessian."""
+    problem = judge.problem
+    X, curvature = problem.X, judge.loss.curvature(problem.y, margin)[:, 0, 0]
+    curvature = curvature / problem.n_rows
+    squares = X.multiply(X) if sp.issparse(X) else X**2
+    diagonal = np.append(squares.T @ curvature + problem.l2, curvature.sum())
+
+    def multiply(direction):
+        image = curvature * (X @ direction[:-1] + direction[-1])
+        return np.append(X.T @ image + problem.l2 * direction[:-1], image.sum())
+
+    shape = (len(diagonal), len(diagonal))
+    step, _ = cg(
+        LinearOperator(shape, matvec=multiply),
+        -gradient.ravel(),
+        rtol=1e-8,
+        maxiter=5 * len(diagonal),
+        M=LinearOperator(shape, matvec=lambda vector: vector.ravel() / diagonal),
+    )
+    return step[:, None]
+
+
 def with_ones(X):
-    dense = X.toarray() if hasattr(X, "toarray") else X
-    return np.hstack([dense, np.ones((dense.shape[0], 1))])
+    ones = np.ones((X.shape[0], 1))
+    return (
+        sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+    )
+
+
+def weighted_gram(X, weights):
+    if sp.issparse(X):
+        return (X.T @ sp.diags_array(weights).tocsr() @ X).toarray()
+    return X.T @ (weights[:, None] * X)
 
 
 def hessian_factor(judge, margin):
@@ -72,7 +113,7 @@ def hessian_factor(judge, margin):
     problem = judge.problem
     ridge = np.full((problem.n_features + 1, problem.n_outputs), problem.l2)
     ridge[-1] = 0.0
-    if problem.loss == "squared":
+    if problem.loss == "squared" and not sp.issparse(problem.X):
         triangle = np.diag(np.sqrt(problem.n_rows * ridge.ravel()))
         for rows in judge.chunks():
             triangle = np.linalg.qr(
@@ -92,11 +133,11 @@ def loss_hessian(judge, margin):
     n_params, n_outputs = problem.n_features + 1, problem.n_outputs
     hessian = np.zeros((n_params, n_outputs, n_params, n_outputs))
     for rows in judge.chunks():
-        dense = with_ones(problem.X[rows])
+        extended = with_ones(problem.X[rows])
         curvature = judge.loss.curvature(problem.y[rows], margin[rows])
         for k in range(n_outputs):
             for m in range(k + 1):
-                block = dense.T @ (curvature[:, k, m, None] * dense)
+                block = weighted_gram(extended, curvature[:, k, m])
                 hessian[:, k, :, m] += block
                 if m < k:
                     hessian[:, m, :, k] += block
