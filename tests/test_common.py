@@ -3,7 +3,13 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skcara import CaLasso, CaLassoCV, CaLeastSquares, CaLogisticRegression
+from skcara import (
+    CaLasso,
+    CaLassoCV,
+    CaLeastSquares,
+    CaLogisticRegression,
+    CaLogisticRegressionCV,
+)
 
 ESTIMATORS = [
     cls(**parameters)
@@ -11,6 +17,13 @@ ESTIMATORS = [
     for parameters in ({}, {"solver": "cabcd"}, {"solver": "cagd"})
 ]
 ESTIMATORS += [CaLassoCV(), CaLassoCV(l1_ratio=[0.5, 1.0], standardize=True)]
+ESTIMATORS += [
+    CaLogisticRegressionCV(Cs=4, cv=3),
+    CaLogisticRegressionCV(
+        Cs=3, cv=3, l1_ratios=[0.5, 1.0], standardize=True, scoring="accuracy"
+    ),
+    CaLogisticRegressionCV(Cs=3, cv=3, refit=False, scoring="roc_auc_ovr"),
+]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

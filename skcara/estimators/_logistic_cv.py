@@ -35,6 +35,10 @@ from skcara.solvers.paths import MAX_SCORE_ERROR, SearchRound
 
 # Reads of a source: a survey, those of the search, and those of the final fit.
 _READS = 12
+# Up to this many entries reads cost nothing, and the final fit starts from zero: it is
+# that of an estimator without a search. The mean of the folds may be within the
+# tolerance and not as accurate.
+_SMALL_ENTRIES = 2**20
 
 
 @fill_docstring
@@ -139,6 +143,10 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
     solution changes its log loss by less than 1e-6 of it, and that change is already
     part of the score.
 
+    A fold that does not train on all classes has no minimiser: as in the twin the
+    intercept of the missing class ends somewhere far off, and a score of probabilities
+    says how far. Here that is a :class:`~sklearn.exceptions.ConvergenceWarning`.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -229,28 +237,25 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         self : object
             Fitted estimator.
         """
-        Cs, ratios = check_cs(self.Cs), check_ratios(self.l1_ratios)
-
-        def fit_data(data, passes, **given):
-            grid = LogisticGrid(Cs, ratios, len(data.classes), self.fit_intercept)
-            self._fit_data(data, grid, passes, given)
-
+        check_cs(self.Cs), check_ratios(self.l1_ratios)
         with all_or_nothing(self, X):
             if is_lazy(X):
                 routed = self._route_fit_params(None, params)
                 with opened(self, X, y, sample_weight, expected_reads=_READS) as rows:
                     data, passes = data_of_source(self, rows, routed)
-                    fit_data(data, passes, X=rows, y=None, sample_weight=None)
+                    given = {"X": rows, "y": None, "sample_weight": None}
+                    self._fit_data(data, passes, given)
                 return self
+            given = {"X": X, "y": y, "sample_weight": sample_weight}
             routed = self._route_fit_params(sample_weight, params)
-            rows, target = check_training_data(self, X, y)
-            data = data_of_arrays(
-                self, rows, target, sample_weight, routed, n_jobs=self.n_jobs
-            )
-            fit_data(data, 0.0, X=X, y=y, sample_weight=sample_weight)
+            X, y = check_training_data(self, X, y)
+            data = data_of_arrays(self, X, y, sample_weight, routed, n_jobs=self.n_jobs)
+            self._fit_data(data, 0.0, given)
         return self
 
-    def _fit_data(self, data, grid, passes, given):
+    def _fit_data(self, data, passes, given):
+        Cs, ratios = check_cs(self.Cs), check_ratios(self.l1_ratios)
+        grid = LogisticGrid(Cs, ratios, len(data.classes), self.fit_intercept)
         with ReadObserver(self, **given) as observer:
             found = self._search(data, grid, observer)
             self.n_passes_ += passes
@@ -295,12 +300,14 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         return {**linear_attributes(*point), **chosen_penalty(grid, [number])}
 
     def _refit(self, data, grid, number, found, observer) -> SolverResult:
-        """Fit all rows, from the mean of the folds."""
+        """Fit all rows, from the mean of the folds if there are many."""
         source = data.source
         factory = SolverFactory(
             "canewton", {"recombination": "auto"}, source, self.fit_intercept
         )
         start = found.paths[:, number].mean(axis=0)
+        if source.facts.n_entries <= _SMALL_ENTRIES:
+            start = np.zeros_like(start)
         n_features = source.facts.n_features
         intercept = np.zeros(len(start))
         if self.fit_intercept:
@@ -364,17 +371,24 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
             Status.CONVERGED,
             Status.INTERRUPTED,
         )
-        if not n_fits and not n_scores and not is_refit_bad:
+        folds = found.folds_without_class
+        if not n_fits and not n_scores and not is_refit_bad and not folds:
             return
-        refit = ""
+        more = ""
         if is_refit_bad:
-            refit = f" The final fit did not converge either: {result.status.value}."
+            more = f" The final fit did not converge either: {result.status.value}."
+        if folds:
+            more += (
+                f" Folds {folds} do not train on all classes: the intercept of a class "
+                "without rows has no optimal value, and scores depend on where it was "
+                "left. Choose a cv that is stratified."
+            )
         warnings.warn(
             f"{type(self).__name__} did not converge: after {self.n_passes_:.1f} reads "
             f"of the data, {n_fits} of {len(columns)} fits violate the optimality "
             f"conditions by more than tol={self.tol:.3g} (at most "
             f"{optimality.max():.3g}), and {n_scores} scores may be wrong by more than "
-            f"{MAX_SCORE_ERROR:.0e} of themselves.{refit} Increase max_iter or tol, or "
+            f"{MAX_SCORE_ERROR:.0e} of themselves.{more} Increase max_iter or tol, or "
             "choose smaller Cs.",
             ConvergenceWarning,
             stacklevel=5,

@@ -10,7 +10,6 @@ from skcara.data import (
     Chunk,
     FoldSets,
     Source,
-    atom_counts,
     row_labels,
 )
 from skcara.estimators._class_weight import ClassWeights
@@ -37,9 +36,9 @@ class SearchData:
     classes : ndarray of shape (n_classes,)
     class_factors : ndarray of shape (n_classes,) or None
         Weights of the classes.
-    masses : list of ndarray or None
-        Weights of the atoms, for each batch of folds, by class or not; None if nobody
-        knows them before the rows are read.
+    masses : list of ndarray of shape (n_atoms, n_classes) or None
+        Weights of the atoms by class, for each batch of folds; None if nobody knows
+        them before the rows are read.
     scoring : FoldScoring
     uses_losses : bool
         Whether scores are the mean losses that the search knows anyway.
@@ -82,6 +81,17 @@ class SearchData:
                     "choose another cv."
                 )
         return train, test
+
+    def folds_without_class(self, masses: list[np.ndarray]) -> list[int]:
+        """Folds whose training sets have no rows of some class that has a weight."""
+        trained = np.array(
+            [
+                self.sets.totals([mass[:, number] for mass in masses])[0]
+                for number in range(len(self.classes))
+            ]
+        )
+        is_used = sum(mass.sum(axis=0) for mass in masses) > 0
+        return np.flatnonzero((trained[is_used] == 0).any(axis=0)).tolist()
 
 
 def data_of_arrays(model, X, y, sample_weight, routed, *, n_jobs) -> SearchData:
@@ -169,20 +179,18 @@ def data_of_source(model, data, routed) -> tuple[SearchData, float]:
         ),
         plain.with_idle_rows(),
     )
+    labels, sets, masses = row_labels(batches), FoldSets(batches), None
     if columns is not None:
-        y = classes.take(columns.target)
+        codes, weights = columns
         if has_weights:
-            params["sample_weight"] = columns.weights
-        scoring = FoldScoring(scorer, classes, batches, y, params)
-    labels = row_labels(batches)
-    masses = None
-    if not has_weights and factors is None:
-        masses = [
-            counts[:, None] for counts in atom_counts(batches, source.facts.n_rows)
-        ]
+            params["sample_weight"] = weights
+        scoring = FoldScoring(scorer, classes, batches, classes.take(codes), params)
+        masses = _known_masses(sets, labels, codes, weights, len(classes))
+        if factors is not None:
+            masses = [mass * factors for mass in masses]
     search_data = SearchData(
         source.with_atoms(labels),
-        FoldSets(batches),
+        sets,
         labels,
         classes,
         factors,

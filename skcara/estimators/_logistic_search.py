@@ -32,6 +32,8 @@ class Found:
         What features are divided by in a fit of all rows.
     is_stopped : bool
         Whether somebody asked to stop.
+    folds_without_class : list of int
+        Folds that do not train on all classes.
     """
 
     columns: list[Column]
@@ -39,6 +41,7 @@ class Found:
     scores: np.ndarray
     scale: np.ndarray
     is_stopped: bool
+    folds_without_class: list[int]
 
 
 def search_logistic(
@@ -77,7 +80,14 @@ def search_logistic(
         scores = score_losses(last)
     else:
         scores = yield from score_held_out(data, problems.coordinates, params)
-    return Found(last.columns, paths, scores, scales[-1], last.is_stopped)
+    return Found(
+        last.columns,
+        paths,
+        scores,
+        scales[-1],
+        last.is_stopped,
+        data.folds_without_class(masses),
+    )
 
 
 def score_losses(current: SearchRound) -> np.ndarray:

@@ -17,7 +17,7 @@ from io_tasks import (
     load_part,
     make_rows,
 )
-from sklearn.model_selection import ShuffleSplit
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from skcara import CaLasso, CaLassoCV, CaLogisticRegression, CaLogisticRegressionCV
 from skcara.io import from_dask
@@ -110,7 +110,7 @@ def fitted_searches():
     X, y, weights = columns_of(make_table())
     lasso = CaLassoCV(alphas=5, cv=4).fit(X, y, weights)
     shuffled = CaLassoCV(alphas=5, cv=ShuffleSplit(3, random_state=0)).fit(X, y)
-    logistic = CaLogisticRegressionCV(Cs=[0.01, 1.0], cv=3, random_state=0)
+    logistic = CaLogisticRegressionCV(Cs=[0.01, 1.0], cv=KFold(3), random_state=0)
     logistic.fit(X, y > 0, weights)
     return [
         *(lasso.mse_path_, lasso.coef_, shuffled.mse_path_, shuffled.coef_),
