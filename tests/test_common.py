@@ -18,11 +18,10 @@ ESTIMATORS = [
 ]
 ESTIMATORS += [CaLassoCV(), CaLassoCV(l1_ratio=[0.5, 1.0], standardize=True)]
 ESTIMATORS += [
-    CaLogisticRegressionCV(Cs=4, cv=3),
+    CaLogisticRegressionCV(),
     CaLogisticRegressionCV(
         Cs=3, cv=3, l1_ratios=[0.5, 1.0], standardize=True, scoring="accuracy"
     ),
-    CaLogisticRegressionCV(Cs=3, cv=3, refit=False, scoring="roc_auc_ovr"),
 ]
 
 

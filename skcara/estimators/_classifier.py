@@ -70,7 +70,11 @@ class LinearClassifierMixin(ClassifierMixin):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            return _of_both_classes(log_expit, scores)
+            log_proba = _of_both_classes(log_expit, scores)
+            if log_proba.dtype == np.float32:
+                # Where the probability rounds to one, as with more classes.
+                log_proba[log_proba > -0.5 * np.finfo(np.float32).epsneg] = 0.0
+            return log_proba
         for part in _parts(scores):
             part -= part.max(axis=1, keepdims=True)
             part -= np.log(np.exp(part).sum(axis=1, keepdims=True))
