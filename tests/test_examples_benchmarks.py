@@ -240,6 +240,22 @@ def test_small_fits_are_compared_with_their_twins(tmp_path):
     assert report.count("| multinomial, 4 classes | 200 x 5 |") == 2
 
 
+def test_threads_are_compared_with_plain_ones(tmp_path):
+    script = FOLDER / "bench_threads.py"
+    arguments = ["--quick", "--repeats", "1", "--output", str(tmp_path)]
+    subprocess.run([sys.executable, str(script), *arguments], check=True)
+    with open(tmp_path / "threads.csv") as file:
+        rows = list(csv.DictReader(file))
+    works = [row["work"] for row in rows]
+    plain = [work for work in works if work.startswith("plain threads")]
+    # The machine is measured before and after the fits.
+    assert works[:2] == works[-2:] == plain[:2]
+    assert len(set(works)) == len(works) - 2 >= 10
+    for row in rows:
+        ratio = float(row["seconds_1"]) / float(row["seconds_2"])
+        assert float(row["speedup"]) == pytest.approx(ratio)
+
+
 def test_price_list_of_the_methods_is_complete(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_methods.py"), "--quick"]
     command += ["--dimension", "3", "--output", str(tmp_path)]
