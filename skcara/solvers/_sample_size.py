@@ -18,6 +18,10 @@ _MIN_ROWS, _MIN_ROWS_PER_COORD, _MAX_ROWS_PER_COORD = 8_000, 64, 4000
 _MAX_SHARE = 1 / 8
 _MAX_COPIED_SHARE, _FREE_BYTES = 1 / 24, 2**21
 _GROWTH = 3
+# Uneven rows need this many of them per coordinate, and twice the copied share to have
+# them: with half of them rounds on seven forest cover types (385 coordinates) stop
+# contracting at 1e-6, and Hessians of all rows have to take over.
+_UNEVEN_ROWS_PER_COORD, _MAX_UNEVEN_SHARE = 128, 1 / 12
 # Rows whose Gram matrix stands in for that of all rows.
 _METRIC_SHARE = 1 / 20
 _MIN_METRIC_ROWS_PER_COLUMN, _MAX_METRIC_ROWS_PER_COLUMN = 64, 1000
@@ -43,6 +47,25 @@ def measure_rows(problem) -> int:
             _MAX_ROWS_PER_COORD * n_coords,
         )
     )
+
+
+def uneven_rows(problem, size: int, hessian_cost: float) -> int:
+    """Rows of a measure where few rows carry much.
+
+    Parameters
+    ----------
+    problem : Problem
+    size : int
+        Rows of a measure where they do not. Uneven rows need more of them, as long as
+        their Hessian costs less than a pass.
+    hessian_cost : float
+        Price of a Hessian in gradients.
+    """
+    size = max(size, min(int(problem.n_rows / hessian_cost), grown(size)))
+    size = min(size, max_sampled_rows(problem))
+    needed = _UNEVEN_ROWS_PER_COORD * problem.n_coords
+    most = min(int(_MAX_UNEVEN_SHARE * problem.n_rows), _n_drawable(problem))
+    return max(size, min(needed, most))
 
 
 def metric_rows(problem) -> int:

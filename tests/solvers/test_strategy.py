@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import make_case
 from problems import classification, regression
+from scipy.special import softmax
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 from skcara.objective import (
@@ -174,3 +175,20 @@ def test_measures_that_fail_end_in_newton_steps_and_say_so():
     with pytest.warns(match="did not converge"):
         model.fit(X + 1e-9 * rng.standard_normal(X.shape), y)
     assert model.strategy_ == Way.NEWTON.value
+
+
+def test_classes_that_hang_on_few_rows_get_measures(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.standard_normal((90_000, 58))
+    score = X[:, :3] + rng.gumbel(size=(len(X), 3))
+    model = CaLogisticRegression(tol=1e-5).fit(X, score.argmax(axis=1))
+    assert model.strategy_ == Way.SECANT_STEPS.value
+    # A level of a category with a handful of rows.
+    X[:, -1] = np.arange(len(X)) % 15_000 == 7
+    y = (score + 2 * X[:, [-1, 0, 1]]).argmax(axis=1)
+    model.fit(X, y)
+    assert model.strategy_ == Way.CALIBRATED_SAMPLE.value
+    residual = softmax(X @ model.coef_.T + model.intercept_, axis=1) - np.eye(3)[y]
+    gradient = (residual.T @ X + model.coef_) / len(X)
+    assert np.abs(gradient).max() <= 1e-5
+    assert np.abs(residual.mean(axis=0)).max() <= 1e-5

@@ -86,7 +86,9 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
     elif way is Way.SAMPLE_METRIC:
         yield from iterate_on_sample(problem, params, rng)
     elif way is Way.SECANT_STEPS:
-        yield from iterate_columns(problem, params, rng)
+        if (yield from iterate_columns(problem, params, rng)):
+            yield Way.CALIBRATED_SAMPLE
+            yield from _iterate_supply(problem, params, CalibratedSample(problem, rng))
     elif way is Way.NEWTON:
         problem, evaluation = yield from evaluate_first(problem, params)
         yield Round(evaluation)
@@ -98,9 +100,15 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
             Way.RECOMBINED_GROUPS: lambda: RecombinedGroups(problem, method, rng),
         }[way]
         # No name for the supply: its rows are freed before the rounds on all rows.
-        rest = yield from _iterate_measures(problem, params, supply())
-        yield Way.NEWTON
-        yield from rest
+        yield from _iterate_supply(problem, params, supply())
+
+
+def _iterate_supply(problem, params, supply):
+    """Yield rounds on the measures of a supply, then on all rows."""
+    rest = yield from _iterate_measures(problem, params, supply)
+    del supply
+    yield Way.NEWTON
+    yield from rest
 
 
 class _Progress:

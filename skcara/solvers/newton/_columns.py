@@ -18,7 +18,7 @@ from skcara.solvers._progress import StallDetector
 from skcara.solvers._quadratic import steps_left
 from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import start_rows
-from skcara.solvers._strategy import Way, has_small_hessian
+from skcara.solvers._strategy import Way, has_small_hessian, may_be_measured
 from skcara.solvers.newton._column_sample import (
     sheared_metric,
     start_on_sample,
@@ -39,6 +39,8 @@ _OBSERVED_STEPS = 8
 # Effective number of rows behind the curvature of a column: an error of ten per cent in
 # a metric costs next to nothing.
 _MIN_EFFECTIVE_ROWS = 100
+# Likewise, where the sample says next to nothing about a coordinate.
+_HANDFUL = 5
 
 
 def iterate_columns(problem, params, rng):
@@ -55,8 +57,16 @@ def iterate_columns(problem, params, rng):
     Yields
     ------
     Request, Way or Round
+
+    Returns
+    -------
+    is_uneven : bool
+        Whether nothing was done, because measures are better at such rows.
     """
-    metric, anchor, work = yield from _start(problem, params, rng)
+    started = yield from _start(problem, params, rng)
+    if started is None:
+        return True
+    metric, anchor, work = started
     descent, is_exact = SecantDescent(metric, _point(anchor)), False
     yield Round(anchor, predicted=partial(float, descent.predicted), **work)
     stall = StallDetector()
@@ -88,15 +98,24 @@ def iterate_columns(problem, params, rng):
     if can_improve:
         yield Way.NEWTON
         yield from iterate_newton(problem, anchor)
+    return False
 
 
 def _start(problem, params, rng):
-    """Find a starting point and a metric; return it with the first evaluation."""
+    """Find a starting point and a metric; return it with the first evaluation.
+
+    None if coordinates of few columns hang on few rows: their curvature changes so fast
+    that the metric of one point says little about the next.
+    """
     indices, weights = yield Draw(start_rows(problem), rng)
     weights = weights / weights.sum()
     taken = yield Take(problem, indices)
     sample = reduced_problem(problem, taken, weights)
     start = start_on_sample(sample, problem, params)
+    if may_be_measured(problem) and is_concentrated(
+        sample, start.params, least=_HANDFUL
+    ):
+        return None
     correlations, n_correlated = yield from take_correlations(
         problem, sample, start, rng
     )

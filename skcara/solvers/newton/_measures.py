@@ -28,15 +28,25 @@ from skcara.solvers._sample_size import (
     grown,
     max_sampled_rows,
     measure_rows,
+    uneven_rows,
 )
 from skcara.solvers.newton._calibration import TILES_PER_MOMENT, calibrate_rows
 from skcara.solvers.newton._concentration import hessian_diagonal, is_concentrated
-from skcara.solvers.newton._pilot import Start, minimize_part, prior, run_pilot
+from skcara.solvers.newton._pilot import (
+    ACCURACY,
+    Start,
+    minimize_part,
+    prior,
+    run_pilot,
+)
 from skcara.solvers.newton._reduced import ReducedProblem
 
 # How well a reduced problem is solved, relative to the distance from its optimum: the
 # steps converge fast, and the measure itself is not better than the square of this.
 _ACCURACY = 1e-2
+# How well the start on uneven rows is solved: a coordinate that hangs on few of them is
+# far away when the others have arrived.
+_UNEVEN_ACCURACY = 1e-3
 # Rows of a group that is recombined as a whole.
 _GROUP_ROWS = 32
 _GROUPS_PER_MOMENT = 4
@@ -164,18 +174,25 @@ class CalibratedSample:
         yield from self._draw(self._size)
         start = Start(params)
         if not params.any():
-            start = run_pilot(self._sample, self._full, params)
+            start = run_pilot(self._sample, self._full, params, finest=1)
+        # A part tells at once what the whole sample misses; where it sees nothing of
+        # the kind, the whole sample looks again.
         if not is_concentrated(self._sample, start.params):
-            return start
+            if not params.any():
+                start = self._minimize_sample(start)
+            if not is_concentrated(self._sample, start.params):
+                return start
         params, reduced_rows = start.params, start.reduced_rows
         del start  # a matrix that the next sample does not need
         self._influence = params, hessian_diagonal(self._sample, params)
-        # Uneven rows need more of them, as long as a Hessian stays below a pass.
-        affordable = int(self._full.n_rows / self._sample.hessian_cost)
-        size = max(self._size, min(affordable, grown(self._size)))
-        yield from self._draw(min(size, self._max_size))
-        last = minimize_part(self._sample, self._full, params)
-        return Start(last.params, reduced_rows + last.reduced_rows, last.model)
+        hessian_cost = self._sample.hessian_cost
+        yield from self._draw(uneven_rows(self._full, self._size, hessian_cost))
+        # These rows are new, and the part that was solved knew little of them.
+        return self._minimize_sample(Start(params, reduced_rows), _UNEVEN_ACCURACY)
+
+    def _minimize_sample(self, start, accuracy=ACCURACY):
+        last = minimize_part(self._sample, self._full, start.params, accuracy=accuracy)
+        return Start(last.params, start.reduced_rows + last.reduced_rows, last.model)
 
     def reduce(self, evaluation: Evaluation):
         """Calibrate the weights, or add a linear term where that is impossible."""

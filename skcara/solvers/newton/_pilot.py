@@ -16,8 +16,8 @@ from skcara.solvers.newton._reduced import ReducedProblem, minimize_reduced
 # The first part has about this many rows per column, the next ones six times more.
 _ROWS_PER_PARAM = 50
 _GROWTH = 6
-# How well a part is solved, relative to the distance from its optimum.
-_ACCURACY = 0.02
+#: How well a part is solved, relative to the distance from its optimum.
+ACCURACY = 0.02
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ def run_pilot(sample: ReducedProblem, full, params, *, finest: int = 0) -> Start
     return Start(params, reduced_rows, model)
 
 
-def minimize_part(sample: ReducedProblem, full, params, *, stride: int = 1) -> Start:
-    """Minimise on every ``stride``-th row of a sample.
+def minimize_part(
+    sample: ReducedProblem, full, params, *, stride: int = 1, accuracy: float = ACCURACY
+) -> Start:
+    """Minimise on every ``stride``-th row of a sample, to an accuracy.
 
     A column that is rare in the sample may separate the classes there: the prior
     keeps its coefficient from running away.
@@ -71,7 +73,7 @@ def minimize_part(sample: ReducedProblem, full, params, *, stride: int = 1) -> S
     nothing = np.zeros(part.shape)
     part = part.tilted(nothing, nothing, prior(full, part.n_rows))
     start = part.evaluate(params.ravel())
-    solution = minimize_reduced(part, start, accuracy=_ACCURACY)
+    solution = minimize_reduced(part, start, accuracy=accuracy)
     reduced_rows = (1 + solution.evaluations + solution.hessians) * part.n_rows
     return Start(solution.params.reshape(params.shape), reduced_rows, solution.model)
 
