@@ -213,6 +213,15 @@ def test_costs_of_descent_are_measured(tmp_path):
     assert "| LogisticLoss, with group sums |" in text
 
 
+def test_shared_reads_are_measured(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_shared.py"), "--quick"]
+    command += ["--repeats", "1", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    text = (tmp_path / "shared.md").read_text()
+    assert text.count("| stacked |") == 2
+    assert text.count("20 targets |") == 2
+
+
 def test_profile_accounts_for_the_whole_fit(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_profile.py")]
     command += ["--problems", "quick-logistic-l2", "--output", str(tmp_path)]

@@ -131,9 +131,9 @@ def inner_table(arguments):
 
 def pass_table(arguments):
     """Markdown lines: cost of an evaluation in pairs of BLAS products."""
-    n_rows = 20_000 if arguments.quick else 1_000_000
+    n_rows = 20_000 if arguments.quick else 500_000
     rows = []
-    for n_features in (10, 50):
+    for n_features in (10, 50, 100):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((n_rows, n_features))
         y = (X[:, 0] + rng.standard_normal(n_rows) > 0).astype(int)
