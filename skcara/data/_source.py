@@ -212,7 +212,8 @@ class ArraySource:
                 # Rows of weight zero may hold anything.
                 deviations = np.where(weights > 0, deviations, 0.0)
                 weighted = deviations * weights
-            sums += weighted.sum(axis=0)
+            # A product with ones is several times faster than a sum along the rows.
+            sums += np.ones(len(weighted)) @ weighted
             squares += np.einsum("ij,ij->j", weighted, deviations)
         offsets = sums / total
         means, variances = reference + offsets, squares / total - offsets**2

@@ -100,16 +100,19 @@ class _GramTask(SumTask):
 
     @cached_property
     def _levels(self):
-        return np.array([request.level for request in self.requests])
+        facts = self._problem.facts
+        levels = np.array([request.level for request in self.requests])
+        return np.tile(levels, (min(facts.chunk_rows, facts.n_rows), 1))
 
     def _differences(self, chunk):
         """Targets of all requests minus their levels, (n_rows, n_requests)."""
         columns = [request.problem.column for request in self.requests]
+        levels = self._levels[: chunk.n_rows]
         if columns == [None]:
-            return chunk.target[:, None] - self._levels
+            return chunk.target[:, None] - levels
         if columns == list(range(chunk.target.shape[1])):
-            return chunk.target - self._levels
-        return chunk.target[:, columns] - self._levels
+            return chunk.target - levels
+        return chunk.target[:, columns] - levels
 
     def visit(self, chunk):
         """Products of rows, of rows with targets and ones, and squares of targets."""
@@ -122,7 +125,7 @@ class _GramTask(SumTask):
             roots = np.sqrt(weights)
             rows = scaled_rows(rows, roots)
             differences *= roots[:, None]
-        sums = rows.T @ np.column_stack([differences, roots])
+        sums = _products(rows, differences, roots)
         squares = np.einsum("ij,ij->j", differences, differences)
         matrix = SparseGram(rows) if sparse.issparse(rows) else rows.T @ rows
         return [matrix, sums, roots @ differences, squares]
@@ -221,6 +224,14 @@ class DirectionSquare(SumTask):
     def finish(self, total):
         """Return the mean."""
         return total[0] / self.problem.total_weight
+
+
+def _products(rows, differences, roots):
+    """Product of the columns with some differences and, last, with ``roots``."""
+    if sparse.issparse(rows):
+        return rows.T @ np.column_stack([differences, roots])
+    # In this order BLAS reads the long side of both one after the other.
+    return np.vstack([differences.T @ rows, roots @ rows]).T
 
 
 def _centre(shift, matrix, sums, masses, weight):
