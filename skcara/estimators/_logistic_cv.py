@@ -35,10 +35,10 @@ from skcara.solvers.paths import MAX_SCORE_ERROR, SearchRound
 
 # Reads of a source: a survey, those of the search, and those of the final fit.
 _READS = 12
-# Up to this many entries reads cost nothing, and the final fit starts from zero: it is
-# that of an estimator without a search. The mean of the folds may be within the
+# Up to this many entries a fit takes milliseconds, and the final fit starts from zero:
+# it is that of an estimator without a search. The mean of the folds may be within the
 # tolerance and not as accurate.
-_SMALL_ENTRIES = 2**20
+_SMALL_ENTRIES = 2**18
 
 
 @fill_docstring
