@@ -9,15 +9,17 @@ What rounding may do
 An estimator works in double precision, with unit round-off ``EPS``. A prediction
 :math:`x_i^\top \beta + b` of ``p`` terms is then uncertain by
 
-.. math:: e_i = (p + 4)\,\mathrm{EPS}\, \Big(\sum_j |x_{ij}| |\beta_j| + |b|\Big)
+.. math:: e_i = (p + 4)\,\mathrm{EPS}\,
+          \Big(\sum_j (|x_{ij}| + m_j) |\beta_j| + |b|\Big)
 
 (the standard bound of an inner product; four more operations for the intercept, a
-change of coordinates and the rounding of the coefficients themselves). Everything the
-judge compares is a function of the predictions, and is allowed what :math:`e` can do to
-it to first order; sums of ``n`` terms are allowed a relative ``(64 + sqrt(n)) EPS`` of
-the sum of absolute values on top: a worst case of a constant, and the random walk of
-roundings. Statistics of the squared loss may be collected as second moments: their
-rounding is relative to the second moments of the (centred) target and of the columns,
+change of coordinates and the rounding of the coefficients themselves; the origin of
+those coordinates is of the size of the mean absolute value ``m_j`` of a column).
+Everything the judge compares is a function of the predictions, and is allowed what
+:math:`e` can do to it to first order; sums of ``n`` terms are allowed a relative
+``(64 + sqrt(n)) EPS`` of the sum of absolute values on top: a worst case of a constant,
+and the random walk of roundings. Statistics of the squared loss may be collected as
+second moments: their rounding is relative to the second moments of the (centred) target and of the columns,
 so a product of residual and column is allowed, by the inequality of Cauchy and
 Schwarz, ``noise`` times the root mean square of the column.
 """
@@ -101,7 +103,9 @@ class Rows:
 
     def predict(self, coef, intercept):
         """Predictions and how much rounding may change them."""
-        size = np.abs(self.X) @ np.abs(coef) + np.abs(intercept)
+        sizes = np.abs(self.X)
+        # Estimators may measure columns from a point of their own.
+        size = (sizes + self.mu @ sizes) @ np.abs(coef) + np.abs(intercept)
         return self.X @ coef + intercept, (self.n_columns + 4) * EPS * size
 
     def mean(self, values):

@@ -41,7 +41,7 @@ REFUSALS = ("rows of positive", "n_splits=", "class", "n_samples=")
 
 
 # All of them are small.
-MAX_SECONDS = 10
+MAX_SECONDS = 40
 
 
 class Search(NamedTuple):
@@ -70,6 +70,12 @@ class Search(NamedTuple):
         call = " ".join(str(self.model or self.path).split())
         call = call if len(call) < 300 else f"{type(self.model).__name__}(...)"
         return f"{call} on {shape} {' '.join(self.traits)}"
+
+    @property
+    def is_quick(self):
+        """Whether neither search nor judge take long."""
+        n_labels = 0 if self.y.dtype.kind == "f" else len(np.unique(self.y))
+        return len(self.y) <= 300 and n_labels <= 3
 
     @property
     def weights(self):

@@ -12,6 +12,7 @@ from campaign import KINDS
 from campaign_fits import judge_fit
 from campaign_judge import IS_PRECISE, judge_measure
 from campaign_problems import Fit, size_of
+from campaign_searches import draw_search
 from problems import classification, regression
 from sklearn.exceptions import ConvergenceWarning
 
@@ -44,6 +45,12 @@ def test_slice_of_fits(first):
 def test_slice_of_sources(first):
     seeds = range(first, first + 25)
     assert not failures_of("sources", [s for s in seeds if size_of(s) in QUICK_SIZES])
+
+
+@pytest.mark.parametrize("first", range(0, 60, 15))
+def test_slice_of_searches(first):
+    searches = [draw_search(seed) for seed in range(first, first + 15)]
+    assert not failures_of("searches", [one.seed for one in searches if one.is_quick])
 
 
 @pytest.mark.parametrize("first", range(0, 600, 200))

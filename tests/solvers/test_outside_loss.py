@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import make_case
+from cases import Trace, make_case
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import gammaln
@@ -10,6 +10,7 @@ from sklearn.linear_model import PoissonRegressor
 
 from skcara.objective import KKTViolation, Loss, SeparablePenalty
 from skcara.solvers import SOLVERS, SolverFactory, Status, Way, drive
+from skcara.solvers.newton._newton import iterate_newton
 
 PARAMETERS = {
     "recombination": "auto",
@@ -158,3 +159,15 @@ def test_poisson_regression_is_that_of_scikit_learn():
     twin.fit(case.source.X, case.source.target, case.source.weights)
     assert_allclose(coef[:, 0], twin.coef_, atol=1e-6)
     assert_allclose(intercept[0], twin.intercept_, atol=1e-6)
+
+
+def test_newton_steps_that_overshoot_are_shortened():
+    """Far from the target the curvature vanishes, and full steps would diverge."""
+    case = make_problem(HuberisedLoss())
+    start = np.zeros_like(case.zeros)
+    start[-1] = 5.0
+    trace = Trace()
+    solver = trace.follow(iterate_newton(case.problem, case.evaluate(start)))
+    result = case.solve(solver, tol=1e-8, max_iter=50)
+    assert result.status is Status.CONVERGED
+    assert trace.rounds[0].evaluation.objective > case.evaluate(start).objective

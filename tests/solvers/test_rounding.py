@@ -10,11 +10,13 @@ from certificates import extended, lasso_dual_gap, squared_objective
 from solvers.tall_problems import make_problem
 
 from skcara import CaLasso
+from skcara.objective._rounding import pass_rounding
+from skcara.passes import Evaluate
 from skcara.solvers.squared import iterate_statistics
 
 N_ROWS = 40_000
 # What the additions of the rows of a chunk, one after the other, may do to a sum.
-MAX_ROUNDING = 8192 * np.finfo(float).eps
+MAX_ROUNDING = 16_384 * np.finfo(float).eps
 
 
 def balanced(rng):
@@ -85,6 +87,24 @@ def test_errors_of_statistics_are_within_their_bounds(design, penalty, weighted)
     assert (error <= claimed.gradient_error[:, 0]).all()
     # A bound that is far from the truth would cost passes.
     assert claimed.loss_error <= 1e-8 * loss
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_errors_of_passes_are_within_their_bounds(design, weighted):
+    X, y, rng = data(design)
+    weights = rng.random(N_ROWS) if weighted else None
+    case = make_problem(X, y, "squared", sample_weight=weights, l1=1e-3).standardised()
+    params = rng.standard_normal(case.zeros.shape)
+    answer = case.ask(Evaluate(case.problem, params, with_moments=True))
+    claimed = answer.evaluation
+    bounds = pass_rounding(answer.problem, params, claimed.loss)
+    loss, gradient = exact_evaluation(case, params, weights)
+    error = np.abs(claimed.gradient[:, 0] - gradient)
+    assert (error <= bounds.gradient).all()
+    assert 2 * abs(claimed.loss - loss) <= bounds.square
+    # A bound that is far from the truth would be of no use.
+    assert bounds.square <= 1e-8 * loss
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,0 +1,395 @@
+"""Breaks on purpose: each changes one line, and some test must notice.
+
+::
+
+    python tests/mutations.py                # all of them, some minutes
+    python tests/mutations.py --only gap     # those with this word in their name
+
+A copy of the package gets one break at a time, and the tests that are named with it
+run against the copy. A break that survives is a promise that no test keeps. The breaks
+are of what results rest on: certificates, weights, intercepts, acceptance of steps,
+measures, folds, scores, the order of rows and of sums.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Break(NamedTuple):
+    """One line of a module, what it is replaced by, and who must notice."""
+
+    name: str
+    module: str
+    line: str
+    replacement: str
+    tests: str
+
+
+CERTIFICATES = "tests/estimators/test_certificates.py"
+WEIGHTS = "tests/estimators/test_weights.py"
+OPTIMUM = "tests/estimators/test_optimum.py"
+CAMPAIGN = "tests/test_campaign.py"
+LASSO_CV = "tests/estimators/test_lasso_cv.py"
+BREAKS = [
+    Break(
+        "half of the duality gap",
+        "objective/_criteria.py",
+        "gap = objective + 0.5 * residual.square_error - dual",
+        "gap = 0.5 * (objective - dual)",
+        CERTIFICATES,
+    ),
+    Break(
+        "dual gap of an infeasible point",
+        "objective/_criteria.py",
+        "shrink = l1 / largest if largest > l1 else 1.0",
+        "shrink = 1.0",
+        CERTIFICATES,
+    ),
+    Break(
+        "rounding of a pass",
+        "objective/_rounding.py",
+        "gradient = np.full(problem.n_params, residual + in_sums * size)",
+        "gradient = np.zeros(problem.n_params)",
+        "tests/solvers/test_rounding.py",
+    ),
+    Break(
+        "rounding of the Gram matrix",
+        "passes/_gram.py",
+        "n_roundings = depth + self._problem.n_params + _EXTRA",
+        "n_roundings = 1e-3",
+        "tests/solvers/test_rounding.py",
+    ),
+    Break(
+        "everything is optimal",
+        "objective/_criteria.py",
+        "return bool(mean <= expected and (violation <= rounding).all())",
+        "return True",
+        CERTIFICATES,
+    ),
+    Break(
+        "correlations at the bound of positivity",
+        "objective/_criteria.py",
+        "covariance[at_bound] = np.maximum(self.covariance[at_bound], 0.0)",
+        "covariance[at_bound] = 0.0",
+        f"{CERTIFICATES} tests/objective",
+    ),
+    Break(
+        "violation at zero",
+        "objective/_penalty.py",
+        "at_zero = np.maximum(np.abs(smooth_gradient) - self.l1, 0.0)",
+        "at_zero = np.zeros_like(smooth_gradient)",
+        "tests/objective tests/solvers/test_canewton.py",
+    ),
+    Break(
+        "violation away from zero",
+        "objective/_penalty.py",
+        "away = np.abs(smooth_gradient + np.sign(params) * self.l1)",
+        "away = np.abs(smooth_gradient) - self.l1",
+        "tests/objective tests/solvers/test_canewton.py",
+    ),
+    Break(
+        "sample weights dropped",
+        "objective/_problem.py",
+        "            return chunk.weights",
+        "            return None",
+        WEIGHTS,
+    ),
+    Break(
+        "weights not normalised",
+        "objective/_problem.py",
+        "return weights / self.total_weight",
+        "return weights",
+        f"{WEIGHTS} tests/objective tests/passes",
+    ),
+    Break(
+        "weights of classes dropped",
+        "estimators/_class_weight.py",
+        "weights = self._factors.take(self._codes[rows])",
+        "weights = np.ones(len(self._codes[rows]))",
+        WEIGHTS,
+    ),
+    Break(
+        "intercept penalised",
+        "estimators/_base.py",
+        "is_feature = (np.arange(n_params) < n_features)[:, None]",
+        "is_feature = np.ones((n_params, 1), dtype=bool)",
+        OPTIMUM,
+    ),
+    Break(
+        "intercept in other coordinates",
+        "data/_coordinates.py",
+        "return coef, params[-1] - shift @ coef",
+        "return coef, params[-1]",
+        f"{OPTIMUM} tests/data/test_coordinates.py",
+    ),
+    Break(
+        "intercept of predictions",
+        "data/_linear.py",
+        "            part += intercept",
+        "            pass",
+        "tests/data/test_linear.py tests/estimators/test_predictions.py",
+    ),
+    Break(
+        "every Newton step is accepted",
+        "solvers/newton/_newton.py",
+        "if trial.objective <= anchor.objective - required + noise:",
+        "if True:",
+        "tests/solvers/test_canewton.py tests/solvers/test_outside_loss.py",
+    ),
+    Break(
+        "every step of a reduced measure is accepted",
+        "solvers/newton/_reduced.py",
+        "required = 2 * SUFFICIENT_DECREASE * share * predicted",
+        "required = -np.inf",
+        "tests/solvers/test_canewton.py tests/solvers/test_calibration.py "
+        "tests/solvers/test_outside_loss.py",
+    ),
+    Break(
+        "every move of blocks is accepted",
+        "solvers/descent/_safeguard.py",
+        "return trial.objective <= evaluation.objective + slack",
+        "return True",
+        "tests/solvers/test_cabcd.py tests/solvers/test_cagd.py",
+    ),
+    Break(
+        "predicted decrease is not asked for",
+        "solvers/_driver.py",
+        "return current.predicted() <= share * abs(current.evaluation.objective)",
+        "return True",
+        f"tests/solvers/test_driver.py tests/solvers/test_canewton.py {OPTIMUM}",
+    ),
+    Break(
+        "ceiling at the objective at zero",
+        "solvers/_ceiling.py",
+        "is_above = not item.evaluation.objective <= ceiling * (1 + _NOISE)",
+        "is_above = False",
+        "tests/solvers/test_ceiling.py",
+    ),
+    Break(
+        "rows of weight zero are read",
+        "data/_source.py",
+        "return self._without_idle_rows(chunk)",
+        "return chunk",
+        "tests/estimators/test_idle_rows.py",
+    ),
+    Break(
+        "calibration is not verified",
+        "recombination/_calibration.py",
+        "is_exact = (error <= allowed).all()",
+        "is_exact = True",
+        "tests/solvers/test_calibration.py tests/recombination",
+    ),
+    Break(
+        "calibrated masses may vanish",
+        "recombination/_calibration.py",
+        "is_kept = masses > least_factor * base",
+        "is_kept = masses > -np.inf",
+        "tests/solvers/test_calibration.py tests/recombination",
+    ),
+    Break(
+        "residual of a measure",
+        "recombination/_verification.py",
+        "return float((difference / scale).max()), mass_error",
+        "return 0.0, mass_error",
+        "tests/recombination",
+    ),
+    Break(
+        "scale of the weights of a support",
+        "estimators/_base.py",
+        "None if one is None else one.weights * total_weight for one in measures",
+        "None if one is None else one.weights for one in measures",
+        "tests/estimators/test_sklearn_tools.py tests/io/test_fit.py",
+    ),
+    Break(
+        "answers of a stack in another order",
+        "passes/_evaluate.py",
+        "return [slice(*pair) for pair in pairwise(edges)]",
+        "return [slice(*pair) for pair in pairwise(edges)][::-1]",
+        "tests/passes tests/estimators/test_shared_reads.py",
+    ),
+    Break(
+        "control statistic of half the curvature",
+        "solvers/descent/_control.py",
+        "        return bound * np.diag(metric)",
+        "        return 0.5 * bound * np.diag(metric)",
+        "tests/solvers/test_inner.py tests/solvers/test_curvature.py "
+        "tests/solvers/test_cagd.py tests/solvers/test_steps.py",
+    ),
+    Break(
+        "curvature of a secant",
+        "solvers/descent/_control.py",
+        "curvature = (secant.gradient @ secant.params) / moved",
+        "curvature = 2 * (secant.gradient @ secant.params) / moved",
+        "tests/solvers/test_curvature.py tests/solvers/test_cagd.py "
+        "tests/solvers/test_steps.py tests/solvers/test_inner.py",
+    ),
+    Break(
+        "the last rows of a span are not read",
+        "data/_source.py",
+        "yield slice(start, min(start + self.chunk_rows, last))",
+        "yield slice(start, min(start + self.chunk_rows, last) - 1)",
+        "tests/data/test_source.py tests/passes",
+    ),
+    Break(
+        "variance of sparse columns",
+        "passes/_evaluate.py",
+        "squared(centred).T @ weights + missing * reference**2,",
+        "squared(centred).T @ weights,",
+        "tests/passes",
+    ),
+    Break(
+        "membership in training sets",
+        "data/_atoms.py",
+        "return cls(labels, 1 - test, test)",
+        "return cls(labels, 0 * test + 1, test)",
+        f"tests/data/test_atoms.py {LASSO_CV}",
+    ),
+    Break(
+        "membership of overlapping folds",
+        "data/_atoms.py",
+        "return in_test, codes % base, codes // base",
+        "return in_test, codes // base, codes % base",
+        "tests/data/test_atoms.py",
+    ),
+    Break(
+        "sums of an atom in a later chunk",
+        "solvers/paths/_atom_sums.py",
+        "                    totals[atom] += gram",
+        "                    totals[atom] = gram",
+        "tests/solvers/test_paths_moments.py tests/solvers/test_paths_search.py",
+    ),
+    Break(
+        "bias in a score of the squared loss",
+        "solvers/paths/_validation.py",
+        "return loss.squares(coefs) + bias**2, bounds",
+        "return loss.squares(coefs), bounds",
+        LASSO_CV,
+    ),
+    Break(
+        "choice of the penalty",
+        "solvers/paths/_penalty_search.py",
+        "ratio, place = np.unravel_index(np.argmin(means), means.shape)",
+        "ratio, place = np.unravel_index(np.argmax(means), means.shape)",
+        LASSO_CV,
+    ),
+    Break(
+        "correction of a logistic score",
+        "solvers/paths/_fold_column.py",
+        "self.score_loss = self._test.loss + self.score_error",
+        "self.score_loss = self._test.loss - self.score_error",
+        f"{CAMPAIGN} tests/estimators/test_folds.py tests/solvers",
+    ),
+    Break(
+        "weights of a logistic training set",
+        "data/_fold_sets.py",
+        "np.concatenate([batch.train @ mass for batch, mass in own]),",
+        "np.concatenate([batch.train @ mass + 1 for batch, mass in own]),",
+        f"{CAMPAIGN} tests/estimators/test_folds.py tests/data",
+    ),
+    Break(
+        "rows of an atom",
+        "data/_fold_sets.py",
+        "chosen = np.flatnonzero(chunk.atom == atom)",
+        "chosen = np.flatnonzero(chunk.atom >= atom)",
+        f"{CAMPAIGN} tests/estimators/test_folds.py tests/passes tests/data",
+    ),
+    Break(
+        "order of a spill file",
+        "io/_spill.py",
+        "for start in range(first, self.n_rows, block_rows):",
+        "for start in reversed(range(first, self.n_rows, block_rows)):",
+        "tests/io/test_parquet.py tests/io/test_fit.py",
+    ),
+    Break(
+        "order of the additions of a tree",
+        "io/_tree.py",
+        "pair = (other, result) if index & 1 else (result, other)",
+        "pair = (result, other)",
+        "tests/io/test_tree.py",
+    ),
+    Break(
+        "chunks that are cut",
+        "io/_blocks.py",
+        "start, waiting, n_waiting = start + chunk_rows, [], 0",
+        "waiting, n_waiting = [], 0",
+        "tests/io/test_blocks.py",
+    ),
+    Break(
+        "a failed fit leaves what it has begun",
+        "estimators/_base.py",
+        "        vars(estimator).update(before)",
+        "        pass",
+        "tests/estimators/test_faults.py",
+    ),
+    Break(
+        "the order of threads",
+        "data/_threads.py",
+        "                    yield pending.popleft().result()",
+        "                    yield pending.pop().result()",
+        "tests/data/test_threads.py",
+    ),
+]
+
+
+def apply(change: Break, package: Path):
+    """Break the copy of a module; the line must be there exactly once."""
+    module = package / change.module
+    text = module.read_text()
+    if text.count(change.line) != 1:
+        raise LookupError(
+            f"{change.name!r}: {text.count(change.line)} times in {change.module}: "
+            f"{change.line.strip()!r}"
+        )
+    module.write_text(text.replace(change.line, change.replacement))
+
+
+def is_noticed(change: Break) -> bool:
+    """Whether the tests fail on a copy with this break."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("skcara", "tests"):
+            shutil.copytree(
+                ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        for name in ("pyproject.toml", "setup.cfg", "examples", "doc", "README.md"):
+            os.symlink(ROOT / name, copy / name)
+        apply(change, copy / "skcara")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        run = subprocess.run(
+            [*command, *change.tests.split()],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # Anything but failed tests (1) or an error of the package (2) is a mistake.
+        if run.returncode not in (0, 1, 2):
+            raise RuntimeError(run.stdout[-2000:] + run.stderr[-2000:])
+        return run.returncode != 0
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="word in the names of the breaks")
+    options = parser.parse_args(arguments)
+    survivors = 0
+    for change in BREAKS:
+        if options.only not in change.name:
+            continue
+        noticed = is_noticed(change)
+        survivors += not noticed
+        print(f"{'noticed ' if noticed else 'SURVIVED'} {change.name}", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
