@@ -18,10 +18,12 @@ those coordinates is of the size of the mean absolute value ``m_j`` of a column)
 Everything the judge compares is a function of the predictions, and is allowed what
 :math:`e` can do to it to first order; sums of ``n`` terms are allowed a relative
 ``(64 + sqrt(n)) EPS`` of the sum of absolute values on top: a worst case of a constant,
-and the random walk of roundings. Statistics of the squared loss may be collected as
-second moments: their rounding is relative to the second moments of the (centred) target and of the columns,
-so a product of residual and column is allowed, by the inequality of Cauchy and
-Schwarz, ``noise`` times the root mean square of the column.
+and the random walk of roundings. Terms that are all alike round alike, so a mean loss
+is allowed the additions of a lane of a chunk on top. Statistics of the squared loss may
+be collected as second moments: their rounding is relative to the second moments of the
+(centred) target and of the columns, so a product of residual and column is allowed, by
+the inequality of Cauchy and Schwarz, ``noise`` times the root mean square of the
+column.
 """
 
 from typing import NamedTuple
@@ -32,6 +34,8 @@ from scipy import sparse
 EPS = float(np.finfo(np.float64).eps)
 #: Whether this platform has a type that is more precise than double.
 IS_PRECISE = np.finfo(np.longdouble).eps < 1e-18
+# Most rows that are added up at once, and accumulators that a processor has for them.
+CHUNK_ROWS, N_LANES = 2**15, 8
 # Certificates may be this much too small before they count as wrong.
 SLACK = 0.01
 
@@ -89,6 +93,11 @@ def sum_error(n_terms):
     return (64 + np.sqrt(n_terms)) * EPS
 
 
+def loss_error(n_terms):
+    """Relative error of a mean loss, whose terms may all be alike."""
+    return sum_error(n_terms) + min(n_terms, CHUNK_ROWS) / N_LANES * EPS
+
+
 class Rows:
     """Rows of positive weight, their normalised weights, and products with them."""
 
@@ -132,7 +141,7 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
     mean = rows.mean if fit_intercept else (lambda values: np.zeros_like(values[0]))
     target = y - mean(y)
     objective = rows.mean(residual**2) / 2 + penalty_of(coef, l1, l2)
-    objective_error = sum_error(rows.n_rows) * (
+    objective_error = loss_error(rows.n_rows) * (
         rows.mean(target**2) + objective
     ) + rows.mean(np.abs(residual) * error + error**2)
     # Second moments of the columns: sparse ones cannot be centred.
@@ -300,7 +309,7 @@ def judge_logistic(
     optimality_error += sum_error(1) * np.max(l1 + l2 * np.abs(coef))
     return Verdict(
         objective=objective,
-        objective_error=sum_error(rows.n_rows) * objective + rows.mean(2 * error),
+        objective_error=loss_error(rows.n_rows) * objective + rows.mean(2 * error),
         at_zero=np.log(np.longdouble(scores.shape[1])),
         criterion=violation,
         criterion_error=optimality_error,

@@ -240,8 +240,8 @@ BREAKS = [
     ),
     Break(
         "variance of sparse columns",
-        "passes/_evaluate.py",
-        "squared(centred).T @ weights + missing * reference**2,",
+        "data/_rows.py",
+        "squared(centred).T @ weights + missing * offsets**2,",
         "squared(centred).T @ weights,",
         "tests/passes",
     ),

@@ -65,6 +65,37 @@ def centred_strips(rows, centre):
         yield part, differences
 
 
+def sparse_moments(rows, weights, reference):
+    """Weighted sums of the columns of CSR rows and of their squares, in float64.
+
+    Parameters
+    ----------
+    rows : CSR array of shape (n_rows, n_columns)
+    weights : ndarray of shape (n_rows,) or (n_rows, n_sets)
+    reference : ndarray of shape (n_columns,)
+        Subtracted from all rows, whether they have an entry or not.
+
+    Returns
+    -------
+    sums, squares : ndarray of shape (n_columns,) or (n_columns, n_sets)
+    """
+    entries = rows.data.astype(np.float64, copy=False)
+    if not reference.any():
+        rows = with_entries(rows, entries)
+        return [rows.T @ weights, squared(rows).T @ weights]
+    centred = with_entries(rows, entries - reference[rows.indices])
+    # Rows without an entry are zeros. Of a full column there are none, which a
+    # difference of two sums would not tell.
+    is_entry = with_entries(rows, np.ones(len(entries)))
+    missing = weights.sum(axis=0) - is_entry.T @ weights
+    missing[np.bincount(rows.indices, minlength=rows.shape[1]) == rows.shape[0]] = 0.0
+    offsets = reference.reshape(-1, *[1] * (weights.ndim - 1))
+    return [
+        centred.T @ weights - missing * offsets,
+        squared(centred).T @ weights + missing * offsets**2,
+    ]
+
+
 def transposed(rows):
     """Transpose, sharing the memory of ``rows``."""
     if not sparse.issparse(rows):

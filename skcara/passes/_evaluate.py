@@ -13,9 +13,8 @@ from skcara.data import (
     centred_strips,
     group_sums,
     predictions,
-    squared,
+    sparse_moments,
     transposed,
-    with_entries,
 )
 from skcara.objective import ColumnMoments, Evaluation, Groups, Problem
 
@@ -217,7 +216,8 @@ class _EvaluateTask(SumTask):
 def _moment_terms(rows, weights, reference):
     """Weighted sums of the columns and of their squares, around ``reference``."""
     if sparse.issparse(rows):
-        return _sparse_moment_terms(rows, weights, reference)
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        return sparse_moments(rows, weights, reference)
     # A product with ones is several times faster than a sum along the rows.
     weights = np.ones(len(rows)) if weights is None else weights
     sums, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
@@ -225,19 +225,3 @@ def _moment_terms(rows, weights, reference):
         sums += weights[part] @ centred
         squares += weights[part] @ np.square(centred, out=centred)
     return [sums, squares]
-
-
-def _sparse_moment_terms(rows, weights, reference):
-    weights = np.ones(rows.shape[0]) if weights is None else weights
-    if not reference.any():
-        return [rows.T @ weights, squared(rows).T @ weights]
-    centred = with_entries(rows, rows.data - reference[rows.indices])
-    # Rows without an entry are zeros. Of a full column there are none, which a
-    # difference of two sums would not tell.
-    missing = weights.sum() - with_entries(rows, np.ones(len(rows.data))).T @ weights
-    n_entries = np.bincount(rows.indices, minlength=rows.shape[1])
-    missing[n_entries == rows.shape[0]] = 0.0
-    return [
-        centred.T @ weights - missing * reference,
-        squared(centred).T @ weights + missing * reference**2,
-    ]

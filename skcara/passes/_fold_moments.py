@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Facts, FoldSets, SumTask, squared, with_entries
+from skcara.data import Facts, FoldSets, SumTask, sparse_moments
 from skcara.objective import ColumnMoments
 
 # Rows of a fold are copied in pieces that stay in the cache.
@@ -30,12 +30,6 @@ class FoldMoments(SumTask):
     sets: FoldSets
     factors: np.ndarray | None = None
 
-    @property
-    def _reference(self):
-        """Sparse rows are not centred."""
-        reference = self.facts.reference_row
-        return np.zeros_like(reference) if self.facts.is_sparse else reference
-
     def visit(self, chunk):
         """Sums around the reference row, of weights, columns and their squares."""
         shape = self.sets.n_folds, self.facts.n_features
@@ -44,25 +38,28 @@ class FoldMoments(SumTask):
             weights = np.ones(piece.n_rows) if piece.weights is None else piece.weights
             if self.factors is not None:
                 weights = weights * self.factors.take(piece.target)
-            if sparse.issparse(piece.rows):
-                # Squares of single precision would be rounded to it.
-                entries = piece.rows.data.astype(np.float64, copy=False)
-                rows = with_entries(piece.rows, entries)
-            else:
-                rows = np.subtract(piece.rows, self._reference, dtype=np.float64)
             weighted = train * weights
             if train.shape[1] == 1:
                 # One product for all folds.
                 weighted = weights[None]
             factors = train if train.shape[1] == 1 else 1.0
             sums[0] += np.ravel(factors * weighted.sum(axis=1, keepdims=True))
-            sums[1] += factors * (rows.T @ weighted.T).T
-            sums[2] += factors * (squared(rows).T @ weighted.T).T
+            first, second = self._moments(piece.rows, weighted.T)
+            sums[1] += factors * first.T
+            sums[2] += factors * second.T
         return sums
+
+    def _moments(self, rows, weights):
+        """Sums for each column of weights, shape (n_features, n_sets)."""
+        reference = self.facts.reference_row
+        if sparse.issparse(rows):
+            return sparse_moments(rows, weights, reference)
+        rows = np.subtract(rows, reference, dtype=np.float64)
+        return rows.T @ weights, np.square(rows).T @ weights
 
     def finish(self, total):
         """Return the moments of each fold."""
         return [
-            ColumnMoments.from_sums(sums, squares, self._reference, weight)
+            ColumnMoments.from_sums(sums, squares, self.facts.reference_row, weight)
             for weight, sums, squares in zip(*total, strict=True)
         ]

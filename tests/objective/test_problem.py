@@ -212,3 +212,15 @@ def test_an_exact_fit_is_converged():
     penalty = make_penalty(0.0, 0.0, N_FEATURES + 1)
     case = make_case(X, X @ coef + 3.0, SquaredLoss(), penalty, ResidualCorrelation())
     assert case.evaluate(np.append(coef, 3.0)[:, None]).stop_value == 0
+
+
+@pytest.mark.parametrize(("sign", "is_optimal"), [(1.0, False), (-1.0, True)])
+def test_columns_at_the_bound_of_positivity_count_if_they_would_help(sign, is_optimal):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 1))
+    nothing = np.zeros((1, 1))
+    penalty = SeparablePenalty(nothing, nothing, nothing == 0)
+    data = X, sign * X[:, 0], SquaredLoss(), penalty, ResidualCorrelation()
+    case = make_case(*data, fit_intercept=False)
+    expected = 0.0 if is_optimal else 1.0
+    assert case.evaluate(case.zeros).stop_value == pytest.approx(expected)

@@ -468,3 +468,16 @@ def test_products_of_columns_without_entries_in_the_first_chunk():
     column, mu = X.tocsc()[:, [1]].toarray()[:, 0], source.weights
     expected = mu @ column**2 / mu.sum() / case.problem.coordinates.scale[1] ** 2
     assert_allclose(gram, [[expected]])
+
+
+def test_spreads_of_sparse_columns_in_single_precision():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((5000, 3)) * [1, 1, 0.3]).astype(np.float32)
+    X[:, 0] *= rng.random(5000) < 0.2
+    X[:, 2] += 1000
+    sets = FoldSets([FoldBatch.of_all_rows(5000)])
+    source = ArraySource(
+        sparse.csr_array(X), np.zeros(5000, np.int8), None, atom=np.zeros(5000, int)
+    )
+    [[moments]] = source.run([FoldMoments(source.facts, sets)])
+    assert_allclose(moments.variance, X.astype(float).var(axis=0), rtol=1e-12)

@@ -1,12 +1,16 @@
 """No fit returns more than the objective at zero."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from certificates import logistic_objective, squared_objective
+from solvers.tall_problems import gaussian, labels, make_problem
 
 from skcara import CaLasso, CaLogisticRegression
+from skcara.solvers import Round
+from skcara.solvers._ceiling import bounded_by_zero
 
 
 def test_loose_tolerance_is_no_excuse():
@@ -39,3 +43,17 @@ def test_penalties_beyond_all_measure(alpha):
     assert not model.coef_.any()
     objective = squared_objective(X, y, model.coef_, model.intercept_)
     assert objective <= 0.5 * np.mean(y**2)
+
+
+def test_a_solver_that_ends_above_zero_is_not_believed():
+    X, score, rng = gaussian(500, 3)
+    case = make_problem(X, labels(score, rng), "logistic", l2=1e-3)
+    far = case.evaluate(case.zeros + 5.0)
+    assert far.objective > 2 * np.log(2)
+
+    def solver():
+        yield Round(replace(far, stop_value=0.0))
+
+    result = case.solve(bounded_by_zero(case.problem, solver()), tol=1.0, max_iter=5)
+    assert result.evaluation.objective == pytest.approx(np.log(2))
+    assert not result.evaluation.params.any()

@@ -1,5 +1,7 @@
 """The driver: one read for all solvers, counted in one place; solvers only ask."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import Case, CountingSource, Trace
@@ -289,3 +291,19 @@ def test_a_search_is_closed_when_somebody_fails(case):
     with pytest.raises(KeyboardInterrupt):
         drive_search(search, case.source, observer)
     assert search.gi_frame is None
+
+
+def test_a_small_gradient_is_not_enough_if_the_model_predicts_a_decrease(case):
+    """Rare classes have small gradients far from their optimum."""
+    evaluation = case.evaluate(case.zeros)
+    near = replace(evaluation, stop_value=1e-9)
+    share = abs(evaluation.objective)
+    decreases = [share, 1e-3 * share, 1e-9 * share, share]
+
+    def solver():
+        for decrease in decreases:
+            yield Round(near, predicted=lambda decrease=decrease: decrease)
+
+    [result] = drive([solver()], case.source, tol=1e-4, max_iter=10)
+    assert result.status is Status.CONVERGED
+    assert len(result.history) == 3
