@@ -26,7 +26,8 @@ from sklearn.model_selection import (
 )
 
 from skcara import CaLassoCV, CaLogisticRegressionCV, lasso_path, logistic_path
-from skcara.io import from_chunks
+from skcara.data import SumTask
+from skcara.io import from_chunks, from_dask
 
 LASSO = CaLassoCV(alphas=7)
 LOGISTIC = CaLogisticRegressionCV(Cs=[1e-3, 0.1, 10.0])
@@ -83,6 +84,27 @@ def test_paths_of_every_input(make, tmp_path):
     found = logistic_path(source, *columns, Cs=Cs, class_weight="balanced")
     assert_allclose(found.coefs, expected.coefs, rtol=1e-5, atol=1e-7)
     assert (found.optimalities <= 1e-4).all()
+
+
+class MisplacedLabels(SumTask):
+    """Counts rows whose label is not their number."""
+
+    def visit(self, chunk):
+        numbers = np.arange(chunk.start, chunk.start + chunk.n_rows)
+        return [np.count_nonzero(chunk.atom != numbers), 1]
+
+
+@pytest.mark.parametrize("make", [as_chunks, as_dask_array])
+def test_labels_follow_their_rows(make, tmp_path, monkeypatch):
+    # Several chunks in a partition.
+    monkeypatch.setattr("skcara.data._source._MAX_CHUNK_ROWS", 1024)
+    X, y, _ = make_rows()
+    source, *target = make(X, y, None, tmp_path)
+    data = from_dask(source, *target) if target else source
+    labelled = data.for_regression().with_atoms(np.arange(len(y)))
+    [(n_misplaced, n_chunks)] = labelled.run([MisplacedLabels()])
+    assert n_misplaced == 0
+    assert n_chunks > 15
 
 
 SPLITTERS = {
