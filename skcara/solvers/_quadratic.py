@@ -203,6 +203,8 @@ class QuadraticModel:
         return params, slope
 
     def _solve_face(self, free, right_side):
+        if not free.size:
+            return right_side
         key = free.tobytes()
         if self._face_factor is None or key != self._face_key:
             is_all = len(free) == len(self.matrix)
@@ -234,14 +236,16 @@ def ridged_cholesky(scaled):
     if not np.isfinite(scaled).all():
         raise np.linalg.LinAlgError("The matrix of a linear system is not finite.")
     ridge = _FIRST_RIDGE
-    # A matrix of unit diagonal is positive definite once the ridge exceeds its order.
-    while ridge < 100 * len(scaled):
+    while True:
         scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
         factor, info = lapack.dpotrf(scaled, lower=1)
         if info == 0:
             return factor
+        # Where a diagonal is nothing but rounding, other entries may be larger, which
+        # in a semi-definite matrix they are not. With entries of at most one, a ridge
+        # larger than the order makes any matrix definite.
+        np.clip(scaled, -1.0, 1.0, out=scaled)
         ridge *= 100
-    raise np.linalg.LinAlgError("The matrix of a linear system is not semi-definite.")
 
 
 def steps_left(predicted, previous, goal):

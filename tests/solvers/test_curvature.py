@@ -14,6 +14,7 @@ from solvers.descent import (
 
 from skcara.data import Coordinates
 from skcara.passes import column_pairs
+from skcara.solvers.descent._control import Secant, secant_curvature
 from skcara.solvers.descent._curvature import BoundedCurvature
 from skcara.solvers.descent._group_moments import GroupedCurvature
 
@@ -140,3 +141,13 @@ def test_group_products_are_sums_over_groups(n_features, is_sparse):
         expected = np.add.reduceat(terms, np.arange(0, 500, 64))
         np.testing.assert_allclose(products, expected, atol=1e-14)
         np.testing.assert_allclose(hessian[left, right], expected.sum(axis=0))
+
+
+def test_curvature_of_a_secant_is_that_of_the_quadratic_along_it():
+    rng = np.random.default_rng(0)
+    root, step, metric = rng.standard_normal((4, 4)), rng.standard_normal(4), np.ones(4)
+    hessian = root @ root.T
+    secant = Secant(step, hessian @ step)
+    expected = step @ hessian @ step / (step @ step)
+    assert secant_curvature(secant, metric) == pytest.approx(expected)
+    assert secant_curvature(secant, 3 * metric) == pytest.approx(expected / 3)

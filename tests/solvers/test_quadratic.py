@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from skcara.solvers._quadratic import QuadraticModel, ScaledCholesky, steps_left
+from skcara.solvers._quadratic import (
+    QuadraticModel,
+    ScaledCholesky,
+    ridged_cholesky,
+    steps_left,
+)
 
 
 def semi_definite(n_coords, rank, seed, condition=1.0):
@@ -143,3 +148,21 @@ def test_steps_left_extrapolates_the_contraction():
     assert steps_left(1.0, np.inf, 1e-6) == 0.0
     assert steps_left(1.0, 0.5, 1e-6) == np.inf
     assert steps_left(1.0, 0.0, 1e-6) == np.inf
+
+
+@pytest.mark.parametrize("largest", [1.0, 3.0, 1e30])
+def test_a_ridge_makes_any_matrix_definite(largest, global_random_seed):
+    """Rounding of saturated losses makes entries larger than their diagonal allows."""
+    rng = np.random.default_rng(global_random_seed)
+    matrix = rng.uniform(-largest, largest, (6, 6))
+    matrix = matrix + matrix.T
+    factor = ridged_cholesky(matrix.copy())
+    assert np.isfinite(factor).all()
+    assert (np.diagonal(factor) > 0).all()
+
+
+def test_a_model_without_any_curvature_stays_where_it_is():
+    """All rows of a saturated fold are predicted with certainty."""
+    model = QuadraticModel(np.zeros((3, 3)), np.zeros(3), np.zeros(3, dtype=bool))
+    anchor = np.array([1.0, 0.0, -2.0])
+    np.testing.assert_array_equal(model.minimize(anchor, np.ones(3)), anchor)
