@@ -225,14 +225,8 @@ def descent_row(label, n_rows, name, result, seconds, ratio):
     ]
 
 
-def main():
-    """Print and write the tables."""
-    arguments = parse_arguments()
-    sections = {
-        "Inner step": inner_table,
-        "Outer pass": pass_table,
-        "CaGD against GD, set B": descent_table,
-    }
+def write_tables(sections, arguments, name):
+    """Print and write the tables that functions of the arguments make, by title."""
     lines = [f"NumPy {np.__version__}, one thread, {measure.CLOCKS['cpu'].__name__}."]
     with one_blas_thread():
         for title, make_table in sections.items():
@@ -240,7 +234,17 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "inner.md").write_text(text)
+    (arguments.output / name).write_text(text)
+
+
+def main():
+    """Print and write the tables."""
+    sections = {
+        "Inner step": inner_table,
+        "Outer pass": pass_table,
+        "CaGD against GD, set B": descent_table,
+    }
+    write_tables(sections, parse_arguments(), "inner.md")
 
 
 if __name__ == "__main__":

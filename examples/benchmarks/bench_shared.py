@@ -18,13 +18,11 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-import measure  # before NumPy: it fixes the number of threads
 import numpy as np
-from bench_inner import make_problem, median_seconds
+from bench_inner import make_problem, median_seconds, write_tables
 from report import markdown_table
 
 from skcara import CaLasso, CaLeastSquares
-from skcara.data import one_blas_thread
 from skcara.objective import LogisticLoss
 from skcara.passes import Evaluate
 from skcara.solvers import answer_all
@@ -93,16 +91,8 @@ def ratio_rows(functions, repeats, n_rows, n_features):
 
 def main():
     """Print and write the tables."""
-    arguments = parse_arguments()
     sections = {"Stacked evaluations": stacked_table, "Several targets": targets_table}
-    lines = [f"NumPy {np.__version__}, one thread, {measure.CLOCKS['cpu'].__name__}."]
-    with one_blas_thread():
-        for title, make_table in sections.items():
-            lines += ["", f"## {title}", "", *make_table(arguments)]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "shared.md").write_text(text)
+    write_tables(sections, parse_arguments(), "shared.md")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,13 @@ class SeparablePenalty:
             np.minimum(l1, _STRONGEST), np.minimum(l2, _STRONGEST), self.positive
         )
 
+    def flat(self, n_outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Strengths ``l1`` and ``l2`` and ``positive`` of the flat coordinates."""
+        l1, l2, positive = (
+            np.repeat(one[:, 0], n_outputs) for one in (self.l1, self.l2, self.positive)
+        )
+        return l1, l2, positive
+
     def restrict(self, rows) -> "SeparablePenalty":
         """Penalty of some rows of ``params``."""
         return SeparablePenalty(self.l1[rows], self.l2[rows], self.positive[rows])

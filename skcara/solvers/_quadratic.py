@@ -214,6 +214,21 @@ class QuadraticModel:
         return self._face_factor.solve(right_side)
 
 
+def penalised_model(matrix, penalty, n_outputs: int = 1) -> QuadraticModel:
+    """Quadratic model of a loss and a penalty.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_coords, n_coords)
+        Hessian of the loss; the L2 term is added in place.
+    penalty : SeparablePenalty
+    n_outputs : int
+    """
+    l1, l2, positive = penalty.flat(n_outputs)
+    matrix.flat[:: len(matrix) + 1] += l2
+    return QuadraticModel(matrix, l1, positive)
+
+
 class ScaledCholesky:
     """Cholesky factor of a matrix scaled to unit diagonal, ridged where singular."""
 

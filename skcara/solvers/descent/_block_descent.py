@@ -94,9 +94,7 @@ class BlockDescent:
         self.velocity = np.zeros(problem.n_coords)
         # Of the coordinates that moved; the others do not enter a secant.
         self._metric = np.ones(problem.n_coords)
-        self._l1 = np.repeat(problem.penalty.l1[:, 0], problem.n_outputs)
-        self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
-        self._positive = np.repeat(problem.penalty.positive[:, 0], problem.n_outputs)
+        self._l1, self._l2, self._positive = problem.penalty.flat(problem.n_outputs)
         self._is_shift_invariant = problem.n_outputs > 1 and problem.penalty.is_smooth
 
     def start(self, params):

@@ -39,7 +39,7 @@ class BoundedCurvature:
     def __init__(self, problem):
         self.problem = problem
         self.output_bound = problem.loss.curvature_bound
-        self._l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
+        _, self._l2, _ = problem.penalty.flat(problem.n_outputs)
         # A constant column that was shifted to zero is rounding, not curvature.
         coordinates = problem.coordinates
         self._noise = np.zeros(problem.n_params)

@@ -88,7 +88,7 @@ def iterate_columns(problem, params, rng):
             break
         if has_ended or (can_improve and _is_slow(problem, predicted, before)):
             matrix = yield Hessian(problem, anchor.params)
-            l2 = np.repeat(problem.penalty.l2[:, 0], problem.n_outputs)
+            _, l2, _ = problem.penalty.flat(problem.n_outputs)
             matrix.flat[:: len(matrix) + 1] += l2
             descent, is_exact = (
                 SecantDescent(HessianMetric(matrix), _point(anchor)),

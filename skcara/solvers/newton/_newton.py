@@ -20,7 +20,7 @@ import numpy as np
 
 from skcara.passes import Evaluate, Hessian
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
-from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps_left
+from skcara.solvers._quadratic import SUFFICIENT_DECREASE, penalised_model, steps_left
 from skcara.solvers._rounds import Round
 from skcara.solvers.newton._reduced import MAX_SWEEPS
 
@@ -54,7 +54,8 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
     while True:
         if model is None:
             matrix = yield Hessian(problem, anchor.params)
-            model, is_exact, previous = _penalised(problem, matrix), True, ()
+            model = penalised_model(matrix, problem.penalty, problem.n_outputs)
+            is_exact, previous = True, ()
         flat, gradient = anchor.params.ravel(), anchor.smooth_gradient.ravel()
         candidate = model.minimize(flat, gradient)
         predicted = -0.5 * model.decrease(flat, gradient, candidate)
@@ -114,14 +115,3 @@ def hessian_cost(problem):
         # Products of all pairs of entries of a row, in a format that costs more.
         return 2 + 2 * problem.facts.n_entries / problem.n_rows * problem.n_outputs
     return 2 + problem.n_coords / 16
-
-
-def _penalised(problem, matrix) -> QuadraticModel:
-    """Quadratic model with the Hessian of the full objective."""
-    penalty, n_outputs = problem.penalty, problem.n_outputs
-    matrix.flat[:: len(matrix) + 1] += np.repeat(penalty.l2[:, 0], n_outputs)
-    return QuadraticModel(
-        matrix,
-        np.repeat(penalty.l1[:, 0], n_outputs),
-        np.repeat(penalty.positive[:, 0], n_outputs),
-    )

@@ -17,7 +17,12 @@ from scipy import sparse
 
 from skcara.data import predictions, row_range, transposed
 from skcara.objective import Loss, SeparablePenalty
-from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps_left
+from skcara.solvers._quadratic import (
+    SUFFICIENT_DECREASE,
+    QuadraticModel,
+    penalised_model,
+    steps_left,
+)
 
 # Predictions computed at a time, and entries of rows that have to be copied for it
 # (scaled ones for a Hessian, strided ones of sparse data): they stay in the cache, and
@@ -123,14 +128,7 @@ class ReducedProblem:
 
     def model(self, params) -> QuadraticModel:
         """Quadratic model with the Hessian at flat ``params``, L2 included."""
-        matrix = self.hessian(params)
-        matrix.flat[:: len(matrix) + 1] += self._spread(self.penalty.l2)
-        return QuadraticModel(
-            matrix, self._spread(self.penalty.l1), self._spread(self.penalty.positive)
-        )
-
-    def _spread(self, strength):
-        return np.repeat(strength[:, 0], self.shape[1])
+        return penalised_model(self.hessian(params), self.penalty, self.shape[1])
 
     def hessian(self, params):
         """Hessian of the loss in flat coordinates."""

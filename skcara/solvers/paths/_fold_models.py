@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from skcara.passes import FoldHessians
+from skcara.solvers._quadratic import penalised_model
 from skcara.solvers.paths._fold_column import Column, Quality
-from skcara.solvers.paths._fold_newton import penalised_model
 from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_sample import FoldSample
 
@@ -106,7 +106,7 @@ class FoldModels:
 
     def _use(self, column, hessian, quality):
         penalty = column.problem.penalty
-        model = penalised_model(hessian, penalty, self._full.n_outputs)
+        model = penalised_model(hessian.copy(), penalty, self._full.n_outputs)
         column.use_model(model, quality)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from skcara.objective import SeparablePenalty
 from skcara.solvers._quadratic import (
     SUFFICIENT_DECREASE,
-    QuadraticModel,
+    penalised_model,
     steps_left,
 )
 from skcara.solvers.paths._fold_sample import FoldSample
@@ -196,7 +196,7 @@ class _Objective:
         """Quadratic models of all folds with Hessians at the mean of the points."""
         hessians = self._sample.hessians(params.mean(axis=0))
         return [
-            penalised_model(hessians[fold], penalty, params.shape[2])
+            penalised_model(hessians[fold].copy(), penalty, params.shape[2])
             for fold, penalty in zip(self._folds, self._penalties, strict=True)
         ]
 
@@ -204,14 +204,3 @@ class _Objective:
         """Quadratic model of one fold at its own point."""
         hessian = self._sample.hessian(params, self._folds[point])
         return penalised_model(hessian, self._penalties[point], params.shape[1])
-
-
-def penalised_model(hessian, penalty, n_outputs) -> QuadraticModel:
-    """Quadratic model of a loss with this Hessian, and of a penalty."""
-    l1, l2, positive = (
-        np.repeat(strength[:, 0], n_outputs)
-        for strength in (penalty.l1, penalty.l2, penalty.positive)
-    )
-    matrix = hessian.copy()
-    matrix.flat[:: len(matrix) + 1] += l2
-    return QuadraticModel(matrix, l1, positive)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcara.passes import Draw, Take, evaluate_first
-from skcara.solvers._quadratic import QuadraticModel
+from skcara.solvers._quadratic import QuadraticModel, penalised_model
 from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import metric_rows
 from skcara.solvers._strategy import Way
@@ -92,8 +92,7 @@ def _solve_sample(problem, rng):
         sums = yield from _sum_sample(problem, indices, weights, dtype)
         if dtype is np.float32 and not np.isfinite(sums.gram).all():
             continue
-        matrix = sums.gram + np.diag(penalty.l2[:, 0])
-        model = QuadraticModel(matrix, penalty.l1[:, 0], penalty.positive[:, 0])
+        model = penalised_model(sums.gram.copy(), penalty)
         params = model.minimize(start, penalty.l2[:, 0] * start - sums.cross)
         gram, _ = with_unit_diagonal(sums.gram)
         if is_conditioned(gram, params, penalty, _MAX_SINGLE_CONDITION):
