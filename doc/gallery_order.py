@@ -8,6 +8,8 @@ READING_ORDER = (
     "plot_digits.py",
     "plot_convergence.py",
     "plot_regularization_path.py",
+    "plot_search.py",
+    "plot_leaking_scaler.py",
     "plot_logistic_hard_cases.py",
     "plot_block_rules.py",
     "plot_recombine.py",

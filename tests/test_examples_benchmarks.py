@@ -13,6 +13,7 @@ from skcara.recombination import RECOMBINATION_METHODS
 
 FOLDER = EXAMPLES / "benchmarks"
 NAMES = ("problems", "judge", "reference", "adapters")
+NAMES += ("search_problems", "search_reference")
 
 
 @pytest.fixture(scope="module")
@@ -303,3 +304,59 @@ def test_costs_of_rows_elsewhere_are_measured(tmp_path):
     assert "| lasso, 4e+04 rows, computed | 2 |" in report
     assert report.count("| map, ") == report.count("| parquet, ") == 3
     assert [path.name for path in tmp_path.iterdir()] == ["scale.md"]
+
+
+def test_searches_are_judged_by_exact_fold_fits(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_search.py"), "--quick"]
+    command += ["--problems", "quick-lasso", "quick-logistic", "covtype"]
+    command += ["--output", str(tmp_path)]
+    first = subprocess.run(
+        [*command, "--rivals", "sklearn"], check=True, capture_output=True, text=True
+    )
+    assert "covtype: skipped" in first.stdout
+    # What is not run again is kept.
+    subprocess.run([*command, "--rivals", "loop"], check=True, capture_output=True)
+    with (tmp_path / "runs.csv").open() as stream:
+        records = {
+            (row["problem"], row["rival"]): row for row in csv.DictReader(stream)
+        }
+    rivals = ("skcara", "sklearn CV class", "loop of skcara fits")
+    assert {("quick-lasso", rival) for rival in rivals} <= records.keys()
+    for problem in ("quick-lasso", "quick-logistic"):
+        assert float(records[problem, "skcara"]["score_error"]) <= 1e-6
+    # The judge is not a copy of what it judges.
+    assert float(records["quick-lasso", "sklearn CV class"]["score_error"]) > 1e-6
+    report = (tmp_path / "README.md").read_text()
+    assert report.count("| loop of skcara fits |") == 2
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
+def test_exact_fold_fits_agree_with_the_reference(bench, l1_ratio, global_random_seed):
+    """Two ways to the errors of exact fits agree: by QR factors and by Newton steps."""
+    problem = make(bench, "squared", 0.0, 0.0, global_random_seed)
+    search = bench["search_problems"].SearchProblem(
+        "test",
+        "squared",
+        problem.X,
+        problem.y,
+        bench["search_problems"].folds("squared"),
+        (l1_ratio,),
+    )
+    reference = bench["search_reference"]
+    exact = reference.exact_errors(search)
+    places = reference.judged_places(search)
+    for fold, (train, test) in enumerate(search.splits[: len(exact)]):
+        for column, strength in enumerate(search.strengths[0, places]):
+            own = bench["problems"].BenchProblem(
+                "fold",
+                "squared",
+                problem.X[train],
+                problem.y[train],
+                l1=l1_ratio * strength,
+                l2=(1 - l1_ratio) * strength,
+            )
+            coef, intercept, _ = bench["reference"].solve_reference(own)
+            residual = problem.y[test] - (problem.X[test] @ coef + intercept)[:, 0]
+            assert exact[fold, 0, column] == pytest.approx(
+                np.mean(residual**2), rel=1e-10
+            )

@@ -27,11 +27,14 @@ MAX_ROUNDS = 60
 MATRIX_FREE_COORDS = 1000
 
 
-def solve_reference(problem):
-    """Coefficients (n_features, n_outputs), intercept (n_outputs,) and objective."""
+def solve_reference(problem, start=None):
+    """Coefficients (n_features, n_outputs), intercept (n_outputs,) and objective.
+
+    ``start`` has the intercepts as its last row; zero if there is none.
+    """
     judge = Judge(problem)
     shape = (problem.n_features + 1, problem.n_outputs)
-    params = np.zeros(shape)
+    params = np.zeros(shape) if start is None else start
     l1 = np.full(shape, problem.l1)
     l1[-1] = 0.0
     value = judge.objective(params[:-1], params[-1])
