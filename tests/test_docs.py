@@ -25,6 +25,7 @@ PAGES_WITH_CODE = {
     "index.rst",
     "getting_started.rst",
     "user_guide.rst",
+    "search.rst",
     "larger_than_memory.rst",
 }
 
