@@ -16,7 +16,8 @@ PACKAGES = [path for path in MODULES if path.name == "__init__.py"]
 
 # What the modules of a package may import, besides their own package. Solvers ask for
 # passes over data and never for the data of one kind of source; losses, block rules and
-# recombination know nothing of each other.
+# recombination know nothing of each other. A kind of input knows nothing of what is
+# summed, and displays know fitted attributes only.
 GROUND = {"data"}
 MIDDLE = GROUND | {"blocks", "recombination", "objective"}
 ALLOWED = {
@@ -24,11 +25,11 @@ ALLOWED = {
     "blocks": GROUND,
     "recombination": set(),
     "objective": GROUND,
-    "passes": MIDDLE,
-    "io": GROUND | {"passes"},
+    "passes": GROUND | {"objective"},
+    "io": GROUND,
     "solvers": MIDDLE | {"passes"},
     "estimators": MIDDLE | {"passes", "io", "solvers"},
-    "plotting": MIDDLE | {"passes", "solvers"},
+    "plotting": set(),
 }
 # Rooms of the solvers, and the rooms that each may look into. Descent knows no Hessian
 # of all rows; Newton hands the squared loss over, which takes Newton steps on a sample.
