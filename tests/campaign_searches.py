@@ -173,7 +173,8 @@ def draw_search(seed) -> Search:
     sample_weight, more = draw_weights(rng, n_rows)
     traits += more
     if "first-zero" in more and X.dtype.kind == "f" and chance(rng, 0.7):
-        fill_missing(rng, X, y, sample_weight)
+        # A code among the labels would be a label.
+        fill_missing(rng, X, np.zeros(n_rows) if is_classifier else y, sample_weight)
         traits.append("fill-values")
     X, more = lay_out(rng, X)
     draw = draw_logistic_search if is_classifier else draw_lasso_search

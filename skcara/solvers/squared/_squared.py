@@ -169,7 +169,7 @@ class _Collected:
         )
 
     def certify(self):
-        """Evaluate the minimiser without a pass; certificates assume the worst."""
+        """Evaluate the minimiser without a pass, with the bounds of its errors."""
         return self.problem.certify(
             self.params[:, None],
             self._loss,
