@@ -30,7 +30,7 @@ _MAX_SPARSE_CHUNK_ROWS = 2**15
 # A span is what one thread reads at a time. Its size does not depend on the number of
 # threads, hence neither does the order of the additions.
 _SPAN_CHUNKS = 16
-# Extended precision is read as double precision, in which all sums are formed.
+# Extended precision is read as double precision: no sum has a wider type.
 _WIDEST_BYTES = 8
 # Rows from which coordinates of the columns are estimated.
 _GLANCE_ROWS = 4096
