@@ -71,7 +71,7 @@ def relative_speed(problem, repeats, clock):
         Judge(problem),
         optimum,
         repeats=repeats,
-        budget=30.0,
+        budget=120.0,
         clock=clock,
     )
     assert results["skcara"].last.is_solved, problem.name
