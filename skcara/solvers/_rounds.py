@@ -51,8 +51,9 @@ class Round:
     measure : Measure or None
         The measure used in this round.
     predicted : callable or None
-        Decrease of the objective that a model predicts from here, where there is a
-        model; called only if the round might be the last one.
+        Decrease of the objective that a model predicts from here; called only if the
+        round might be the last one. None where the criterion alone decides; a solver
+        that has no model yet but will have one says :func:`unknown_decrease`.
     """
 
     evaluation: Evaluation
@@ -62,6 +63,11 @@ class Round:
     inner_steps: int = 0
     measure: Measure | None = None
     predicted: Callable[[], float] | None = None
+
+
+def unknown_decrease() -> float:
+    """Before there is a model, a small gradient is no reason to stop."""
+    return np.inf
 
 
 @dataclass(frozen=True)

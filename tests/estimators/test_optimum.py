@@ -175,3 +175,32 @@ def test_least_squares_picks_the_smallest_of_many_solutions(case):
     model, twin = CaLeastSquares().fit(X, y), LinearRegression().fit(X, y)
     np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-6, atol=1e-9)
     assert model.intercept_ == pytest.approx(twin.intercept_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"recombination": "tree"}, {"recombination": None}, {"l1_ratio": 1.0}],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(120_000, 9), (5_000, 9), (5_000, 120)], ids=str)
+def test_a_warm_start_with_a_small_gradient_is_no_end(
+    shape, options, global_random_seed
+):
+    """Rare classes have small gradients everywhere, also at another optimum."""
+    rng = np.random.default_rng(global_random_seed)
+    X, y = rng.standard_normal(shape), np.zeros(shape[0], dtype=int)
+    y[: shape[0] // 1000] = 1
+    X[y == 1] += 1.0
+    model = CaLogisticRegression(C=1.0, warm_start=True, **options).fit(X, y)
+    model.set_params(C=100.0).fit(X, y)
+
+    def objective(fitted):
+        ratio = options.get("l1_ratio", 0.0)
+        point = fitted.coef_, fitted.intercept_
+        return logistic_objective(X, y, *point, 100.0, ratio)
+
+    exact = CaLogisticRegression(
+        C=100.0, tol=1e-10, l1_ratio=options.get("l1_ratio", 0.0)
+    )
+    best = objective(exact.fit(X, y))
+    assert objective(model) <= (1 + 1e-6) * best

@@ -31,7 +31,7 @@ import numpy as np
 
 from skcara.passes import Evaluate, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
-from skcara.solvers._rounds import Round
+from skcara.solvers._rounds import Round, unknown_decrease
 from skcara.solvers._strategy import Way, choose_way
 from skcara.solvers.newton._columns import iterate_columns
 from skcara.solvers.newton._measures import (
@@ -91,7 +91,7 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
             yield from _iterate_supply(problem, params, CalibratedSample(problem, rng))
     elif way is Way.NEWTON:
         problem, evaluation = yield from evaluate_first(problem, params)
-        yield Round(evaluation)
+        yield Round(evaluation, predicted=unknown_decrease)
         yield from iterate_newton(problem, evaluation)
     else:
         supply = {
@@ -155,8 +155,7 @@ def _iterate_measures(problem, params, supply):
             problem, evaluation = first
         else:
             evaluation = yield Evaluate(problem, params, supply.group_rows)
-        # Nothing is predicted at a point from which the user starts.
-        predict = None
+        predict = unknown_decrease
         if model is not None:
             predict = partial(predicted_decrease, problem, model, evaluation)
         yield Round(
