@@ -45,10 +45,16 @@ class FoldModels:
         )
         self.are_kept = n_columns * self._model_bytes <= self._affordable_bytes
 
-    def use_sample(self, sample: FoldSample, columns: list[Column]) -> None:
-        """Hessians of the sample at the mean point of the columns of each penalty."""
+    def use_sample(
+        self, sample: FoldSample, columns: list[Column], *, at_anchors: bool = True
+    ) -> None:
+        """Hessians of the sample at the mean point of the columns of each penalty.
+
+        The points are the anchors, as far as there are any, or those that were read
+        last.
+        """
         for group in by_penalty(columns):
-            params = [column.base for column in group]
+            params = [column.base if at_anchors else column.params for column in group]
             hessians = sample.hessians(np.mean(params, axis=0))
             for column in group:
                 self._use(column, hessians[column.fold], Quality.SAMPLE)

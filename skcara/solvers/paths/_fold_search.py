@@ -251,6 +251,10 @@ class _FoldSearch:
             columns, points.params, points.models, strict=True
         ):
             column.params, column.model = params, model
+        if tilt.damping.any():
+            # What held flat directions in place must not hide them from scores.
+            for column in columns:
+                column.model = None
 
     def _columns_of(self, number):
         return [one for one in self.active if one.number == number]
@@ -271,7 +275,7 @@ class _FoldSearch:
             problems.test_factors,
             self._is_single and n_round < _MAX_SINGLE_READS,
         )
-        self._make_models()
+        self._make_models(at_anchors=False)
         for position, column in enumerate(self.active):
             test = None
             if with_test:
@@ -329,7 +333,8 @@ class _FoldSearch:
         if self._has_all_rows:
             return True
         is_sampled = column.quality is Quality.SAMPLE and not column.is_rejected
-        return is_sampled and column.predicted > _NEAR
+        # Where a sample has disappointed, its damping may be what holds a column back.
+        return is_sampled and column.predicted > _NEAR and not column.n_poor
 
     @property
     def _accuracy(self):
@@ -337,7 +342,7 @@ class _FoldSearch:
 
     # ---- models ----------------------------------------------------------------
 
-    def _make_models(self):
+    def _make_models(self, *, at_anchors=True):
         """Models of the sample, where they are missing."""
         missing = [
             column
@@ -345,7 +350,7 @@ class _FoldSearch:
             if any(column.model is None for column in group)
             for column in group
         ]
-        self._models.use_sample(self._sample, missing)
+        self._models.use_sample(self._sample, missing, at_anchors=at_anchors)
 
     def _improve_models(self):
         """Better Hessians for columns that make no progress: more rows, then all."""
