@@ -261,8 +261,10 @@ class ClusterExecutor:
             for future in futures:
                 if future.status == "error":
                     future.result()
-                if future.status in ("cancelled", "lost"):
+                if future.status == "cancelled":
                     raise self._lost()
+                # Lost with a worker since then, and computed again.
+                is_done = is_done and future.status != "lost"
 
     def _lost(self):
         self.release()
