@@ -176,8 +176,10 @@ class _EvaluateTask(SumTask):
             groups, rest = rest[:4], rest[4:]
         moments = None
         if self._wants_moments:
+            column_sums, column_squares = rest
             moments = ColumnMoments.from_sums(
-                *rest,
+                column_sums,
+                column_squares,
                 first.problem.facts.reference_row,
                 first.problem.total_weight,
             )
