@@ -19,6 +19,7 @@ from skcara.estimators._validation import check_sample_weight, encode_labels
 from skcara.passes import AtomMasses
 from skcara.solvers import drive_search
 
+# Labels are counted in parts, so that no second array of all of them is made.
 _PART_ROWS = 2**16
 
 

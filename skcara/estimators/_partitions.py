@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from skcara._sklearn_compat import kfold_test_sets
 from skcara.data import ContiguousLabels
 
+# Class codes are dealt out in parts, so that masks of all rows are never made.
 _CHUNK_ROWS = 2**16
 
 
