@@ -285,7 +285,7 @@ BREAKS = [
         "solvers/paths/_fold_column.py",
         "self.score_loss = self._test.loss + self.score_error",
         "self.score_loss = self._test.loss - self.score_error",
-        f"{CAMPAIGN} tests/estimators/test_folds.py tests/solvers",
+        "tests/solvers/test_paths_column.py",
     ),
     Break(
         "weights of a logistic training set",

@@ -1,0 +1,23 @@
+"""One fold and one penalty of a search: scores are those of the next point."""
+
+import numpy as np
+import pytest
+from solvers.tall_problems import gaussian, labels, make_problem
+
+from skcara.solvers._quadratic import QuadraticModel
+from skcara.solvers.paths._fold_column import Column, TestSet
+
+
+def test_scores_are_corrected_by_the_step_that_is_left():
+    X, score, rng = gaussian(500, 3)
+    problem = make_problem(X, labels(score, rng), "logistic", l2=1e-3).problem
+    column = Column(0, 0, problem)
+    column.model = QuadraticModel(np.eye(4), np.zeros(4), np.zeros(4, dtype=bool))
+    test = TestSet(0.7, rng.standard_normal((4, 1)))
+    column.learn(rng.standard_normal((4, 1)), test)
+    anchor = column.base
+    column.step()
+    change = float(np.sum(test.gradient * (column.params - anchor)))
+    assert abs(change) > 1e-3
+    assert column.score_loss == pytest.approx(test.loss + change)
+    assert not column.has_score
