@@ -139,9 +139,10 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
 
     Notes
     -----
-    The scores are certified, not only the fits: a fold is done when what is left to its
-    solution changes its log loss by less than 1e-6 of it, and that change is already
-    part of the score.
+    The scores are checked, not only the fits. What is left to the solution of a fold
+    changes its log loss; that change is predicted and part of the score, and a fold is
+    done when the prediction is wrong by less than 1e-6 of the score. How wrong it may
+    be is estimated from how well the last step was predicted.
 
     A fold that does not train on all classes has no minimiser: as in the twin the
     intercept of the missing class ends somewhere far off, and a score of probabilities

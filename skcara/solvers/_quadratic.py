@@ -104,6 +104,22 @@ class QuadraticModel:
             blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
         return QuadraticModel(matrix, self.l1, self.positive)
 
+    def dual_norm(self, slope, is_free) -> float:
+        r"""Largest change of a linear function within a unit ball of the model.
+
+        That is :math:`\sqrt{v^\top H^{-1} v}` of the slope :math:`v`, for steps along
+        some coordinates.
+
+        Parameters
+        ----------
+        slope : ndarray of shape (n_coords,)
+        is_free : ndarray of bool of shape (n_coords,)
+            Coordinates that move, if they have a curvature.
+        """
+        free = np.flatnonzero((is_free | self._is_unbounded) & self._moves)
+        square = slope[free] @ self._solve_face(free, slope[free])
+        return float(np.sqrt(max(square, 0.0)))
+
     # ---- nonsmooth -------------------------------------------------------------
 
     def _minimize_nonsmooth(self, anchor, gradient, max_sweeps):

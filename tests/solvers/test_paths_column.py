@@ -8,11 +8,16 @@ from skcara.solvers._quadratic import QuadraticModel
 from skcara.solvers.paths._fold_column import Column, TestSet
 
 
-def test_scores_are_corrected_by_the_step_that_is_left():
+def make_column():
     X, score, rng = gaussian(500, 3)
     problem = make_problem(X, labels(score, rng), "logistic", l2=1e-3).problem
     column = Column(0, 0, problem)
     column.model = QuadraticModel(np.eye(4), np.zeros(4), np.zeros(4, dtype=bool))
+    return column, rng
+
+
+def test_scores_are_corrected_by_the_step_that_is_left():
+    column, rng = make_column()
     test = TestSet(0.7, rng.standard_normal((4, 1)))
     column.learn(rng.standard_normal((4, 1)), test)
     anchor = column.base
@@ -20,4 +25,13 @@ def test_scores_are_corrected_by_the_step_that_is_left():
     change = float(np.sum(test.gradient * (column.params - anchor)))
     assert abs(change) > 1e-3
     assert column.score_loss == pytest.approx(test.loss + change)
+    assert not column.has_score
+
+
+def test_score_is_not_accepted_because_its_correction_is_small_by_chance():
+    column, rng = make_column()
+    gradient, slope = rng.standard_normal((2, 4, 1))
+    slope -= gradient * np.sum(gradient * slope) / np.sum(gradient**2)
+    column.learn(gradient, TestSet(0.7, slope))
+    assert column.score_loss == pytest.approx(0.7, abs=1e-12)
     assert not column.has_score

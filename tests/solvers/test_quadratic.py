@@ -47,6 +47,24 @@ def test_minimizer_satisfies_the_optimality_conditions(
     assert not is_positive or (params[:-1] >= 0).all()
 
 
+@pytest.mark.parametrize("strength", [0.0, 0.3])
+def test_dual_norm_is_the_largest_change_in_a_unit_ball(strength, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    matrix = semi_definite(6, 20, global_random_seed)
+    l1 = np.full(6, strength)
+    l1[-1] = 0.0  # an intercept moves, whether it is asked for or not
+    slope, is_free = rng.standard_normal(6), np.array([True] * 3 + [False] * 3)
+    norm = QuadraticModel(matrix, l1, l1 < 0).dual_norm(slope, is_free)
+    free = is_free | (l1 == 0)
+    steps = rng.standard_normal((10_000, 6)) * free
+    best = np.zeros(6)
+    best[free] = np.linalg.solve(matrix[np.ix_(free, free)], slope[free])
+    steps = np.vstack([steps, best])
+    lengths = np.sqrt(np.einsum("ki,ij,kj->k", steps, matrix, steps))
+    changes = steps @ slope / lengths
+    assert changes.max() == pytest.approx(norm, rel=1e-10)
+
+
 def test_few_faces_are_tried_however_many_signs_change(monkeypatch):
     """From a start with hundreds of wrong signs, face by face would take hundreds."""
     n_coords, rng = 200, np.random.default_rng(0)

@@ -10,8 +10,16 @@ so the gradient at the new point proves that it is better, if it does.
 
 The score of a fold is not at a minimum of anything, so it is as wrong as the solution,
 not as its square. With the Newton step :math:`\delta` that is left and the mean slope
-:math:`V` of the test losses it is wrong by about :math:`V^\top \delta`; the column is
-done when that is small, and the reported score is corrected by it.
+:math:`V` of the test losses it is wrong by about :math:`V^\top \delta`, by which the
+reported score is corrected. A small correction proves nothing: the step may happen to
+be orthogonal to :math:`V`. What remains is the error of the step,
+
+.. math:: |V^\top (\delta^* - \delta)| \le \|V\|_{H^{-1}}\, \|\delta^* - \delta\|_H
+    = \rho\, \|V\|_{H^{-1}}\, \|\delta\|_H ,
+
+and a term of second order, about the decrease that is left,
+:math:`\tfrac12 \|\delta\|_H^2`. The column is done when their sum is small. How wrong
+the model is, :math:`\rho`, is judged by what it left of the last step.
 """
 
 from dataclasses import dataclass
@@ -22,7 +30,7 @@ import numpy as np
 from skcara.objective import Evaluation, Problem
 from skcara.solvers._quadratic import QuadraticModel
 
-#: Error of a score, relative to the score, that is corrected but not accepted.
+#: Largest error of a score, relative to the score.
 MAX_SCORE_ERROR = 1e-6
 # The predicted decrease must fall at least this much from read to read, or the model
 # is not good enough.
@@ -69,7 +77,7 @@ class Column:
     quality : Quality
         Where the Hessian of the model comes from.
     score_loss, score_error : float
-        Corrected mean loss on the test rows, and the correction.
+        Corrected mean loss on the test rows, and how wrong it may still be.
     predicted : float
         Decrease of the objective that the model expects of the next step.
     n_poor : int
@@ -90,6 +98,7 @@ class Column:
         self.n_poor, self.is_rejected = 0, False
         self.n_reads = 0
         self._test: TestSet | None = None
+        self._model_error = 1.0
 
     # ---- what a read says ------------------------------------------------------
 
@@ -102,6 +111,7 @@ class Column:
         predicted, candidate = _propose(model, evaluation)
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
+            self._model_error = _model_error(predicted, expected)
             self.n_poor = 0 if is_shorter else self.n_poor + 1
             self.is_rejected = not (is_shorter or self._is_better(evaluation, anchor))
             if self.is_rejected:
@@ -124,9 +134,13 @@ class Column:
     def _correct_score(self, anchor):
         if self._test is None:
             return
-        step = self._candidate - anchor.params
-        self.score_error = float(np.sum(self._test.gradient * step))
-        self.score_loss = self._test.loss + self.score_error
+        assert self.model is not None, "made before a read and with every step"
+        slope, step = self._test.gradient, self._candidate - anchor.params
+        self.score_loss = self._test.loss + float(np.sum(slope * step))
+        is_free = (self._candidate != 0) | (anchor.params != 0)
+        reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
+        distance = np.sqrt(2 * max(self.predicted, 0.0))
+        self.score_error = self._model_error * reach * distance + self.predicted
 
     def use_model(self, model: QuadraticModel, quality: Quality) -> None:
         """Replace the model."""
@@ -151,7 +165,7 @@ class Column:
         if self._test is None:
             return False
         largest = MAX_SCORE_ERROR * abs(self.score_loss)
-        return self.predicted <= _ROUNDING or abs(self.score_error) <= largest
+        return self.predicted <= _ROUNDING or self.score_error <= largest
 
     def is_done(self, tol: float, *, with_score: bool) -> bool:
         """Whether the optimality conditions hold, and the score is as promised."""
@@ -164,6 +178,18 @@ class Column:
             self.params = 0.5 * (self.base + self.params)
         else:
             self.params = self._candidate
+
+
+def _model_error(predicted, expected):
+    r"""How wrong the next step of a model may be, relative to its length.
+
+    The last step has shortened what is left by :math:`\|\delta_{k+1}\|_H /
+    \|\delta_k\|_H`, the square root of the ratio of the predicted decreases. The next
+    one shortens it less: what is left are the directions in which the model is wrong
+    (for one model in all steps, norms of the powers of a symmetric matrix are
+    log-convex). So the root of that is taken, halfway to no progress at all.
+    """
+    return float(min(predicted / expected, 1.0) ** 0.25) if expected > 0 else 1.0
 
 
 def _propose(model, evaluation):

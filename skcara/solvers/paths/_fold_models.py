@@ -65,25 +65,24 @@ class FoldModels:
             hessian = sample.hessian(column.base, column.fold)
             self._use(column, hessian, Quality.OWN_POINT)
 
-    def improve(
-        self, poor: list[Column], active: list[Column]
-    ) -> Generator[Any, Any, None]:
+    def improve(self, poor: list[Column]) -> Generator[Any, Any, None]:
         """Read Hessians of all rows for columns that make no progress.
 
-        First at one point for all active folds of a penalty, then each at its own.
+        First at one point for all such folds of a penalty, then each at its own.
         Secant updates may do for less what a Hessian of all rows would, so columns
-        have to disappoint more than once.
+        have to disappoint more than once. Those that make progress keep their models:
+        a point between them and folds that do not may be far from both.
         """
-        poor = [one for one in poor if one.n_poor >= _PATIENCE]
-        sampled = {one.number for one in poor if one.quality is Quality.SAMPLE}
+        stuck = [one for one in poor if one.n_poor >= _PATIENCE]
+        sampled = {one.number for one in stuck if one.quality is Quality.SAMPLE}
         groups = [
             (group, Quality.SHARED_POINT)
-            for group in by_penalty(active)
+            for group in by_penalty(poor)
             if group[0].number in sampled
         ]
         groups += [
             ([column], Quality.OWN_POINT)
-            for column in poor
+            for column in stuck
             if column.quality is not Quality.SAMPLE
         ]
         yield from self._read(groups)

@@ -273,7 +273,8 @@ class _FoldSearch:
             np.array([column.fold for column in self.active]),
             with_test,
             problems.test_factors,
-            self._is_single and n_round < _MAX_SINGLE_READS,
+            # What may be accepted as a score is of full precision.
+            self._is_single and not with_test and n_round < _MAX_SINGLE_READS,
         )
         self._make_models(at_anchors=False)
         for position, column in enumerate(self.active):
@@ -364,7 +365,7 @@ class _FoldSearch:
             yield from self._draw()
             self._models.use_sample(self._sample, self.active)
             return
-        yield from self._models.improve(poor, self.active)
+        yield from self._models.improve(poor)
 
     def _may_be_single(self):
         """Whether gradients in single precision are accurate enough.
