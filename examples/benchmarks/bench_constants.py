@@ -212,7 +212,7 @@ STUDIES = {
     # steps on measures
     "solvers.newton._pilot._ROWS_PER_PARAM": ((12, 25, 100, 200), MEASURES),
     "solvers.newton._pilot._GROWTH": ((2, 3, 12), MEASURES),
-    "solvers.newton._pilot._ACCURACY": ((0.002, 0.1, 0.5), MEASURES),
+    "solvers.newton._pilot.ACCURACY": ((0.002, 0.1, 0.5), MEASURES),
     "solvers.newton._measures._ACCURACY": ((1e-4, 1e-3, 0.1), MEASURES),
     "solvers.newton._measures._GROUP_ROWS": ((8, 16, 64, 128), ("logistic, tree",)),
     "solvers.newton._measures._GROUPS_PER_MOMENT": ((2, 8, 16), ("logistic, tree",)),

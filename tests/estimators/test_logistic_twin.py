@@ -181,7 +181,9 @@ def test_a_class_is_missing_in_test_sets(global_random_seed):
     X, y = make_rows(global_random_seed, 3)
     y[:N_ROWS] = np.where(np.arange(N_ROWS) < 100, y % 2, y)
     model = CaLogisticRegressionCV(Cs=CS, cv=KFold(3, shuffle=True, random_state=0))
-    assert_same_search(model.fit(X, y), twin_of(model).fit(X, y), rtol=1e-5)
+    # lbfgs leaves errors of 1e-5 in directions that few rows determine.
+    twin = twin_of(model, solver="newton-cholesky")
+    assert_same_search(model.fit(X, y), twin.fit(X, y))
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy"])
@@ -221,7 +223,9 @@ def test_fewer_rows_than_columns(global_random_seed):
     X, _ = make_rows(global_random_seed, n_rows=30, n_features=50)
     y = np.arange(30) // 2 % 2
     model = CaLogisticRegressionCV(Cs=CS, cv=3, tol=1e-8)
-    assert_same_search(model.fit(X, y), twin_of(model).fit(X, y), rtol=1e-5)
+    # lbfgs leaves errors of 1e-5 in directions that few rows determine.
+    twin = twin_of(model, solver="newton-cholesky")
+    assert_same_search(model.fit(X, y), twin.fit(X, y))
 
 
 def test_folds_without_weight():

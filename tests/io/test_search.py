@@ -305,9 +305,16 @@ def test_predictions_are_lazy(model, tmp_path):
     lazy, target = as_dask_array(X, y, None, tmp_path)
     fitted = clone(model).fit(lazy, target)
     expected = fitted.predict(X)
-    assert_array_equal(fitted.predict(lazy).compute(), expected)
     (source,) = as_chunks(X, y, None, tmp_path)
-    assert_array_equal(np.concatenate(list(fitted.predict(source))), expected)
+    for predicted in (
+        fitted.predict(lazy).compute(),
+        np.concatenate(list(fitted.predict(source))),
+    ):
+        if model is LOGISTIC:
+            assert_array_equal(predicted, expected)
+        else:
+            # Products round the last rows of a chunk differently, wherever it ends.
+            assert_allclose(predicted, expected, rtol=1e-13)
     if model is LOGISTIC:
         proba = fitted.predict_proba(lazy)
         assert proba.shape == (len(X), 2)

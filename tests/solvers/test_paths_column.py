@@ -35,3 +35,18 @@ def test_score_is_not_accepted_because_its_correction_is_small_by_chance():
     column.learn(gradient, TestSet(0.7, slope))
     assert column.score_loss == pytest.approx(0.7, abs=1e-12)
     assert not column.has_score
+
+
+def test_a_column_that_makes_no_progress_is_given_up():
+    column, rng = make_column()
+    gradient = rng.standard_normal((4, 1))
+    n_reads = 0
+    while not column.is_stalled:
+        column.learn(gradient, None)
+        n_reads += 1
+        assert n_reads < 20
+    column, _ = make_column()
+    for _ in range(40):
+        column.learn(gradient, None)
+        gradient = 0.9 * gradient
+        assert not column.is_stalled

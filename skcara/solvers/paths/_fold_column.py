@@ -35,6 +35,9 @@ MAX_SCORE_ERROR = 1e-6
 # The predicted decrease must fall at least this much from read to read, or the model
 # is not good enough.
 _CONTRACTION = 0.25
+# A column whose violation has not become smaller, by this factor, in so many reads
+# will not: rounding, or coefficients without bound, are in the way.
+_PROGRESS, _MAX_READS_WITHOUT = 0.99, 10
 # Mean losses are of order one: a predicted decrease below this is rounding.
 _ROUNDING = 1e-15
 
@@ -85,6 +88,8 @@ class Column:
     is_rejected : bool
         Whether the last point was worse than the anchor.
     n_reads : int
+    is_stalled : bool
+        Whether more reads would be of no use.
     """
 
     def __init__(self, fold: int, number: int, problem: Problem):
@@ -97,6 +102,8 @@ class Column:
         self.predicted, self._candidate = np.inf, self.params
         self.n_poor, self.is_rejected = 0, False
         self.n_reads = 0
+        self.is_stalled = False
+        self._least, self._n_idle = np.inf, 0
         self._test: TestSet | None = None
         self._model_error = 1.0
 
@@ -106,6 +113,7 @@ class Column:
         """Take in the gradient of the mean loss at ``params``."""
         self.n_reads += 1
         evaluation = self.problem.certify(self.params, 0.0, gradient)
+        self._watch_progress(evaluation.stop_value)
         model, anchor, expected = self.model, self.anchor, self.predicted
         assert model is not None, "made before a read and with every step"
         predicted, candidate = _propose(model, evaluation)
@@ -123,6 +131,13 @@ class Column:
         self.anchor, self._test = evaluation, test
         self.predicted, self._candidate = predicted, candidate
         self._correct_score(evaluation)
+
+    def _watch_progress(self, stop_value):
+        if stop_value <= _PROGRESS * self._least:
+            self._least, self._n_idle = stop_value, 0
+        else:
+            self._n_idle += 1
+        self.is_stalled = self._n_idle >= _MAX_READS_WITHOUT
 
     def _is_better(self, evaluation, anchor):
         """Whether the objective is proved to be no larger than that of the anchor."""

@@ -19,6 +19,7 @@ of all folds are summed in one read.
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,7 @@ def search_folds(
         if n_round:
             yield from search.advance()
         yield from search.read(n_round)
-        n_done = len(search.columns) - len(search.active)
-        current = SearchRound(problems, search.columns, n_done)
+        current = SearchRound(problems, search.columns, search.n_done)
         if (yield Report(current)):
             return replace(current, is_stopped=True)
         if not search.active:
@@ -131,7 +131,7 @@ class _FoldSearch:
             for fold in range(n_folds)
             for number in range(n_penalties)
         ]
-        self.active = list(self.columns)
+        self.active, self.n_done = list(self.columns), 0
         self._models = FoldModels(problems, len(self.columns))
         facts, n_params = self._full.facts, self._full.n_params
         n_entries = facts.n_rows * n_params
@@ -287,11 +287,10 @@ class _FoldSearch:
                 )
             weight = problems.train_weights[column.fold]
             column.learn(sums.gradients[position] / weight, test)
-        self.active = [
-            column
-            for column in self.active
-            if not column.is_done(self._tol, with_score=problems.has_test)
-        ]
+        is_done = partial(Column.is_done, tol=self._tol, with_score=problems.has_test)
+        left = [column for column in self.active if not is_done(column)]
+        self.n_done += len(self.active) - len(left)
+        self.active = [column for column in left if not column.is_stalled]
         for column in self.columns:
             if not self._models.are_kept or column not in self.active:
                 column.model = None
