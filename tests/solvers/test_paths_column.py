@@ -50,3 +50,12 @@ def test_a_column_that_makes_no_progress_is_given_up():
         column.learn(gradient, None)
         gradient = 0.9 * gradient
         assert not column.is_stalled
+
+
+def test_score_is_not_corrected_by_rounding():
+    """Where training rows say nothing, a step is rounding divided by nothing."""
+    column, rng = make_column()
+    gradient = 1e-9 * rng.standard_normal((4, 1))
+    column.learn(gradient, TestSet(0.7, 1e6 * gradient / np.linalg.norm(gradient)))
+    assert column.score_loss == 0.7
+    assert column.has_score

@@ -156,6 +156,13 @@ class Column:
         reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
         distance = np.sqrt(2 * max(self.predicted, 0.0))
         self.score_error = self._model_error * reach * distance + self.predicted
+        if not self._is_accurate and self.predicted <= _ROUNDING:
+            # What is left is rounding, and so is the step that it suggests.
+            self.score_loss = self._test.loss
+
+    @property
+    def _is_accurate(self):
+        return self.score_error <= MAX_SCORE_ERROR * abs(self.score_loss)
 
     def use_model(self, model: QuadraticModel, quality: Quality) -> None:
         """Replace the model."""
@@ -179,8 +186,7 @@ class Column:
         """Whether the score is as accurate as promised."""
         if self._test is None:
             return False
-        largest = MAX_SCORE_ERROR * abs(self.score_loss)
-        return self.predicted <= _ROUNDING or self.score_error <= largest
+        return self.predicted <= _ROUNDING or self._is_accurate
 
     def is_done(self, tol: float, *, with_score: bool) -> bool:
         """Whether the optimality conditions hold, and the score is as promised."""
