@@ -283,8 +283,8 @@ BREAKS = [
     Break(
         "correction of a logistic score",
         "solvers/paths/_fold_column.py",
-        "self.score_loss = self._test.loss + float(np.sum(slope * step))",
-        "self.score_loss = self._test.loss - float(np.sum(slope * step))",
+        "self.score_loss = self._test.loss + correction",
+        "self.score_loss = self._test.loss - correction",
         "tests/solvers/test_paths_column.py",
     ),
     Break(

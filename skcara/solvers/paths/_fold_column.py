@@ -12,14 +12,15 @@ The score of a fold is not at a minimum of anything, so it is as wrong as the so
 not as its square. With the Newton step :math:`\delta` that is left and the mean slope
 :math:`V` of the test losses it is wrong by about :math:`V^\top \delta`, by which the
 reported score is corrected. A small correction proves nothing: the step may happen to
-be orthogonal to :math:`V`. What remains is the error of the step,
+be orthogonal to :math:`V`. What remains is the error :math:`e` of the step, with a part
+:math:`c\, \delta` along it and a rest of length :math:`\rho\, \|\delta\|_H` across it,
 
-.. math:: |V^\top (\delta^* - \delta)| \le \|V\|_{H^{-1}}\, \|\delta^* - \delta\|_H
-    = \rho\, \|V\|_{H^{-1}}\, \|\delta\|_H ,
+.. math:: |V^\top e| \le c\, |V^\top \delta|
+    + \rho\, \|V\|_{H^{-1}}\, \|\delta\|_H ,
 
 and a term of second order, about the decrease that is left,
 :math:`\tfrac12 \|\delta\|_H^2`. The column is done when their sum is small. How wrong
-the model is, :math:`\rho`, is judged by what it left of the last step.
+the model is, :math:`c` and :math:`\rho`, is judged by the last step.
 """
 
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ class Column:
         self.is_stalled = False
         self._least, self._n_idle = np.inf, 0
         self._test: TestSet | None = None
-        self._model_error = 1.0
+        self._model_errors = 1.0, 1.0
 
     # ---- what a read says ------------------------------------------------------
 
@@ -119,12 +120,13 @@ class Column:
         predicted, candidate = _propose(model, evaluation)
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
-            self._model_error = _model_error(predicted, expected)
+            step = evaluation.params - anchor.params
+            surprise = candidate - self._candidate
+            self._model_errors = _model_errors(model, step, surprise)
             self.n_poor = 0 if is_shorter else self.n_poor + 1
             self.is_rejected = not (is_shorter or self._is_better(evaluation, anchor))
             if self.is_rejected:
                 return
-            step = evaluation.params - anchor.params
             change = evaluation.smooth_gradient - anchor.smooth_gradient
             self.model = model.secant(step.ravel(), change.ravel())
             predicted, candidate = _propose(self.model, evaluation)
@@ -151,11 +153,14 @@ class Column:
             return
         assert self.model is not None, "made before a read and with every step"
         slope, step = self._test.gradient, self._candidate - anchor.params
-        self.score_loss = self._test.loss + float(np.sum(slope * step))
+        correction = float(np.sum(slope * step))
+        self.score_loss = self._test.loss + correction
         is_free = (self._candidate != 0) | (anchor.params != 0)
         reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
         distance = np.sqrt(2 * max(self.predicted, 0.0))
-        self.score_error = self._model_error * reach * distance + self.predicted
+        along, across = self._model_errors
+        self.score_error = along * abs(correction) + across * reach * distance
+        self.score_error += self.predicted
         if not self._is_accurate and self.predicted <= _ROUNDING:
             # What is left is rounding, and so is the step that it suggests.
             self.score_loss = self._test.loss
@@ -201,16 +206,25 @@ class Column:
             self.params = self._candidate
 
 
-def _model_error(predicted, expected):
-    r"""How wrong the next step of a model may be, relative to its length.
+def _model_errors(model, step, surprise):
+    r"""How wrong a model was about a step, relative to its length: along and across it.
 
-    The last step has shortened what is left by :math:`\|\delta_{k+1}\|_H /
-    \|\delta_k\|_H`, the square root of the ratio of the predicted decreases. The next
-    one shortens it less: what is left are the directions in which the model is wrong
-    (for one model in all steps, norms of the powers of a symmetric matrix are
-    log-convex). So the root of that is taken, halfway to no progress at all.
+    The surprise :math:`e` is by how much the minimiser that the model predicts has
+    moved. In the norm of the model it has a part :math:`c s` along the step and a rest
+    :math:`\rho\, \|s\|` across it. The next step will be more wrong across: what is
+    left are the directions in which the model is wrong (for one model in all steps,
+    norms of the powers of a symmetric matrix are log-convex). So :math:`\sqrt\rho` is
+    returned, halfway to no progress at all.
     """
-    return float(min(predicted / expected, 1.0) ** 0.25) if expected > 0 else 1.0
+    step, surprise = step.ravel(), surprise.ravel()
+    image = model.matrix @ step
+    length = step @ image
+    if not length > 0:
+        return 1.0, 1.0
+    along = (surprise @ image) / length
+    rest = surprise - along * step
+    across = max(rest @ model.matrix @ rest, 0.0) / length
+    return min(abs(float(along)), 1.0), min(float(across) ** 0.25, 1.0)
 
 
 def _propose(model, evaluation):
