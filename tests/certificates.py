@@ -82,8 +82,10 @@ def lasso_dual_gap(
     if fit_intercept:
         X, y = X - mu @ X, y - mu @ y
     root = np.sqrt(mu)
-    design = np.vstack([root[:, None] * X, np.sqrt(l2) * np.eye(X.shape[1])])
-    target = np.concatenate([root * y, np.zeros(X.shape[1])])
+    design, target = root[:, None] * X, root * y
+    if l2 > 0:
+        design = np.vstack([design, np.sqrt(l2) * np.eye(X.shape[1])])
+        target = np.concatenate([target, np.zeros(X.shape[1])])
     residual = target - design @ coef
     residual *= min(1.0, l1 / max(np.abs(design.T @ residual).max(), 1e-300))
     dual = residual @ target - 0.5 * residual @ residual
