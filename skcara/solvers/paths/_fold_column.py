@@ -19,12 +19,15 @@ be orthogonal to :math:`V`. What remains is the error :math:`e` of the step, wit
     + \rho\, \|V\|_{H^{-1}}\, \|\delta\|_H ,
 
 and a term of second order, about the decrease that is left,
-:math:`\tfrac12 \|\delta\|_H^2`. The column is done when their sum is small. How wrong
-the model is, :math:`c` and :math:`\rho`, is judged by the last step.
+:math:`\tfrac12 \|\delta\|_H^2`. How wrong the model is, :math:`c` and :math:`\rho`, is
+judged by the last step. The sum is the worst case; by how much the last step changed
+the corrected score is another estimate of its error, of the typical case. The column is
+done when their geometric mean is small.
 """
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -106,7 +109,8 @@ class Column:
         self.is_stalled = False
         self._least, self._n_idle = np.inf, 0
         self._test: TestSet | None = None
-        self._model_errors = 1.0, 1.0
+        self._last_step = _LastStep()
+        self._last_score = np.nan
 
     # ---- what a read says ------------------------------------------------------
 
@@ -121,8 +125,9 @@ class Column:
         if anchor is not None:
             is_shorter = predicted <= _CONTRACTION * expected
             step = evaluation.params - anchor.params
+            way = self._candidate - anchor.params
             surprise = candidate - self._candidate
-            self._model_errors = _model_errors(model, step, surprise)
+            self._last_step = _judge_step(model, step, way, surprise)
             self.n_poor = 0 if is_shorter else self.n_poor + 1
             self.is_rejected = not (is_shorter or self._is_better(evaluation, anchor))
             if self.is_rejected:
@@ -130,6 +135,7 @@ class Column:
             change = evaluation.smooth_gradient - anchor.smooth_gradient
             self.model = model.secant(step.ravel(), change.ravel())
             predicted, candidate = _propose(self.model, evaluation)
+        self._last_score = self.score_loss
         self.anchor, self._test = evaluation, test
         self.predicted, self._candidate = predicted, candidate
         self._correct_score(evaluation)
@@ -158,9 +164,14 @@ class Column:
         is_free = (self._candidate != 0) | (anchor.params != 0)
         reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
         distance = np.sqrt(2 * max(self.predicted, 0.0))
-        along, across = self._model_errors
-        self.score_error = along * abs(correction) + across * reach * distance
-        self.score_error += self.predicted
+        last = self._last_step
+        self.score_error = last.along * abs(correction) + self.predicted
+        self.score_error += last.across * reach * distance
+        if np.isfinite(self._last_score) and self.score_error > 0:
+            # The worst case counts on a slope and an error in the same direction; what
+            # the last step changed may be small by chance. Together they are neither.
+            change = abs(self.score_loss - self._last_score) / last.share
+            self.score_error *= np.sqrt(min(change / self.score_error, 1.0))
         if not self._is_accurate and self.predicted <= _ROUNDING:
             # What is left is rounding, and so is the step that it suggests.
             self.score_loss = self._test.loss
@@ -206,25 +217,42 @@ class Column:
             self.params = self._candidate
 
 
-def _model_errors(model, step, surprise):
-    r"""How wrong a model was about a step, relative to its length: along and across it.
+class _LastStep(NamedTuple):
+    """How wrong a model was about a step; nothing is known before the first one.
 
-    The surprise :math:`e` is by how much the minimiser that the model predicts has
-    moved. In the norm of the model it has a part :math:`c s` along the step and a rest
+    Attributes
+    ----------
+    along, across : float
+        How wrong the next step may be along and across it, relative to its length.
+    share : float
+        How far the step went of the way that the model proposed.
+    """
+
+    along: float = 1.0
+    across: float = 1.0
+    share: float = 1.0
+
+
+def _judge_step(model, step, way, surprise):
+    r"""Judge a model by a step that was taken.
+
+    The surprise is by how much the minimiser that the model predicts has moved. In the
+    norm of the model it has a part :math:`c s` along the step :math:`s` and a rest
     :math:`\rho\, \|s\|` across it. The next step will be more wrong across: what is
     left are the directions in which the model is wrong (for one model in all steps,
     norms of the powers of a symmetric matrix are log-convex). So :math:`\sqrt\rho` is
-    returned, halfway to no progress at all.
+    taken, halfway to no progress at all.
     """
-    step, surprise = step.ravel(), surprise.ravel()
+    step, way, surprise = step.ravel(), way.ravel(), surprise.ravel()
     image = model.matrix @ step
     length = step @ image
     if not length > 0:
-        return 1.0, 1.0
+        return _LastStep()
     along = (surprise @ image) / length
     rest = surprise - along * step
     across = max(rest @ model.matrix @ rest, 0.0) / length
-    return min(abs(float(along)), 1.0), min(float(across) ** 0.25, 1.0)
+    share = np.sqrt(length / max(way @ model.matrix @ way, length))
+    return _LastStep(min(abs(along), 1.0), min(across**0.25, 1.0), share)
 
 
 def _propose(model, evaluation):
