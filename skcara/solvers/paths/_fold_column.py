@@ -42,8 +42,9 @@ _CONTRACTION = 0.25
 # A column whose violation has not become smaller, by this factor, in so many reads
 # will not: rounding, or coefficients without bound, are in the way.
 _PROGRESS, _MAX_READS_WITHOUT = 0.99, 10
-# Mean losses are of order one: a predicted decrease below this is rounding.
-_ROUNDING = 1e-15
+# Mean losses are of order one: a predicted decrease below this is rounding. It comes
+# from gradients, which still say where to go; below the second number they do not.
+_ROUNDING, _STEP_ROUNDING = 1e-15, 1e-17
 
 
 class Quality(Enum):
@@ -172,7 +173,7 @@ class Column:
             # the last step changed may be small by chance. Together they are neither.
             change = abs(self.score_loss - self._last_score) / last.share
             self.score_error *= np.sqrt(min(change / self.score_error, 1.0))
-        if not self._is_accurate and self.predicted <= _ROUNDING:
+        if not self._is_accurate and self.predicted <= _STEP_ROUNDING:
             # What is left is rounding, and so is the step that it suggests.
             self.score_loss = self._test.loss
 
