@@ -104,8 +104,7 @@ def exact_losses(X, y, splits, Cs=CS):
 
 @pytest.mark.parametrize(
     ("kind", "n_rows"),
-    [(kind, 2000) for kind in KINDS]
-    + [(kind, MANY_ROWS) for kind in KINDS if kind != "offset"],
+    [(kind, 2000) for kind in KINDS] + [(kind, MANY_ROWS) for kind in KINDS],
 )
 def test_scores_are_those_of_exact_fold_fits(kind, n_rows, rng):
     X, y = classification(rng, n_rows, kind=kind)
