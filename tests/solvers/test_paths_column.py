@@ -59,3 +59,13 @@ def test_score_is_not_corrected_by_rounding():
     column.learn(gradient, TestSet(0.7, 1e6 * gradient / np.linalg.norm(gradient)))
     assert column.score_loss == 0.7
     assert column.has_score
+
+
+def test_an_anchor_without_a_score_gives_way_to_one_that_is_as_good():
+    """Reads in single precision have no scores, and round more than the next one."""
+    column, rng = make_column()
+    gradient = 1e-8 * rng.standard_normal((4, 1))
+    column.learn(gradient, None)
+    column.learn(2 * gradient, TestSet(0.7, rng.standard_normal((4, 1))))
+    assert not column.is_rejected
+    assert column.score_loss == pytest.approx(0.7)

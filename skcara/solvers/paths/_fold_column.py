@@ -39,12 +39,14 @@ MAX_SCORE_ERROR = 1e-6
 # The predicted decrease must fall at least this much from read to read, or the model
 # is not good enough.
 _CONTRACTION = 0.25
-# A column whose violation has not become smaller, by this factor, in so many reads
-# will not: rounding, or coefficients without bound, are in the way.
+# A column whose violation and score have not become better, by this factor, in so many
+# reads will not: rounding, or coefficients without bound, are in the way.
 _PROGRESS, _MAX_READS_WITHOUT = 0.99, 10
 # Mean losses are of order one: a predicted decrease below this is rounding. It comes
 # from gradients, which still say where to go; below the second number they do not.
 _ROUNDING, _STEP_ROUNDING = 1e-15, 1e-17
+# The same in single precision, with gradients wrong by 1e-7 and eigenvalues from 1e-4.
+_SINGLE_ROUNDING = 1e-10
 
 
 class Quality(Enum):
@@ -108,7 +110,8 @@ class Column:
         self.n_poor, self.is_rejected = 0, False
         self.n_reads = 0
         self.is_stalled = False
-        self._least, self._n_idle = np.inf, 0
+        # Of the violation and of the error of the score.
+        self._least, self._n_idle = np.full(2, np.inf), 0
         self._test: TestSet | None = None
         self._last_step = _LastStep()
         self._last_score = np.nan
@@ -130,7 +133,14 @@ class Column:
             surprise = candidate - self._candidate
             self._last_step = _judge_step(model, step, way, surprise)
             self.n_poor = 0 if is_shorter else self.n_poor + 1
-            self.is_rejected = not (is_shorter or self._is_better(evaluation, anchor))
+            # An anchor from a read in single precision has no test set, and cannot be
+            # compared with what is better by less than the rounding of that read.
+            is_first_score = self._test is None and test is not None
+            self.is_rejected = not (
+                is_shorter
+                or self._is_better(evaluation, anchor)
+                or (is_first_score and predicted <= _SINGLE_ROUNDING)
+            )
             if self.is_rejected:
                 return
             change = evaluation.smooth_gradient - anchor.smooth_gradient
@@ -142,10 +152,10 @@ class Column:
         self._correct_score(evaluation)
 
     def _watch_progress(self, stop_value):
-        if stop_value <= _PROGRESS * self._least:
-            self._least, self._n_idle = stop_value, 0
-        else:
-            self._n_idle += 1
+        sizes = np.array([stop_value, self.score_error])
+        has_progress = (sizes < _PROGRESS * self._least).any()
+        self._n_idle = 0 if has_progress else self._n_idle + 1
+        self._least = np.fmin(sizes, self._least)
         self.is_stalled = self._n_idle >= _MAX_READS_WITHOUT
 
     def _is_better(self, evaluation, anchor):
