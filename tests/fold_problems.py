@@ -94,6 +94,7 @@ def fit_path(X, y, alphas, l1_ratio, weights=None, *, fit_intercept=True, **opti
             np.linalg.lstsq(
                 np.vstack([rows, np.sqrt(alpha * len(y)) * np.eye(X.shape[1])]),
                 np.append(target, np.zeros(X.shape[1])),
+                rcond=None,
             )[0]
             for alpha in alphas
         ]

@@ -47,8 +47,8 @@ def test_parts_of_every_kind_are_added():
         encoded(50, 60, 4),
         encoded(70, 60, 3, values="any"),
         sparse.csr_array((5, 60)),
-        sparse.random_array((80, 60), density=0.03, rng=0, format="csr"),
-        sparse.random_array((40, 60), density=0.5, rng=1, format="csr"),
+        sparse.random_array((80, 60), density=0.03, random_state=0, format="csr"),
+        sparse.random_array((40, 60), density=0.5, random_state=1, format="csr"),
     ]
     expected = sum(part.toarray().T @ part.toarray() for part in parts)
     for order in (parts, parts[::-1]):

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from twins import twin_grid
 
 from skcara import CaLassoCV
 from skcara.data import FoldBatch, fold_batches
@@ -58,7 +59,7 @@ SPLITTERS = {
 def test_folds_are_those_of_the_twin(cv, problem):
     X, y = problem
     found = CaLassoCV(cv=cv, alphas=20).fit(X, y)
-    wanted = LassoCV(cv=cv, alphas=20, tol=1e-12, max_iter=10**5).fit(X, y)
+    wanted = LassoCV(cv=cv, **twin_grid(20), tol=1e-12, max_iter=10**5).fit(X, y)
     assert_allclose(found.alphas_, wanted.alphas_)
     assert_allclose(np.squeeze(found.mse_path_), wanted.mse_path_, rtol=1e-6)
     assert found.alpha_ == pytest.approx(wanted.alpha_)

@@ -14,6 +14,7 @@ from sklearn.linear_model import ElasticNetCV, Lasso, LassoCV, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from twins import twin_grid
 
 from skcara import CaLasso, CaLassoCV
 from skcara._sklearn_compat import HAS_CALLBACKS
@@ -125,7 +126,7 @@ def test_the_twin_chooses_the_same(fit_intercept, positive, is_weighted, rng):
 def test_several_ratios(alphas, rng):
     X, y = regression(rng)
     ratios = [0.2, 0.7, 1.0]
-    twin = ElasticNetCV(l1_ratio=ratios, alphas=alphas, tol=1e-12, max_iter=10**5)
+    twin = ElasticNetCV(l1_ratio=ratios, **twin_grid(alphas), tol=1e-12, max_iter=10**5)
     twin.fit(X, y)
     model = CaLassoCV(l1_ratio=ratios, alphas=alphas).fit(X, y)
     assert_allclose(model.alphas_, twin.alphas_)
@@ -151,7 +152,7 @@ def test_grid_of_the_ridge_begins_at_a_thousandth_of_the_coefficients(rng):
     X, y = regression(rng)
     model = CaLassoCV(l1_ratio=0.0, alphas=5, eps=1e-8).fit(X, y)
     first = CaLasso(model.alphas_[0], l1_ratio=0.0, tol=1e-12).fit(X, y)
-    free = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean())[0]
+    free = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
     norms = np.linalg.norm(first.coef_), np.linalg.norm(free)
     assert norms[0] == pytest.approx(1e-3 * norms[1], rel=1e-4)
 
@@ -237,7 +238,7 @@ def test_a_constant_target(rng):
     X, _ = regression(rng)
     model = CaLassoCV(alphas=4).fit(X, np.full(300, 7.0))
     assert_array_equal(
-        model.alphas_, LassoCV(alphas=4).fit(X, np.full(300, 7.0)).alphas_
+        model.alphas_, LassoCV(**twin_grid(4)).fit(X, np.full(300, 7.0)).alphas_
     )
     assert not model.coef_.any()
     assert model.intercept_ == 7.0
@@ -247,7 +248,9 @@ def test_nothing_positive(rng):
     X = np.abs(rng.standard_normal((100, 3)))
     y = -X.sum(axis=1)
     model = CaLassoCV(positive=True, alphas=4).fit(X, y)
-    assert_allclose(model.alphas_, LassoCV(positive=True, alphas=4).fit(X, y).alphas_)
+    assert_allclose(
+        model.alphas_, LassoCV(positive=True, **twin_grid(4)).fit(X, y).alphas_
+    )
     assert not model.coef_.any()
 
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
+from twins import twin_grid
 
 from skcara import CaLassoCV, lasso_path
 
@@ -23,7 +24,7 @@ def test_the_twin_finds_the_same(l1_ratio, positive, rng):
     X, y = regression(rng)
     options = {"l1_ratio": l1_ratio, "eps": 1e-4, "positive": positive}
     alphas, coefs, _ = lasso_path(X, y, alphas=30, **options)
-    wanted = enet_path(X, y, alphas=30, tol=1e-13, max_iter=10**5, **options)
+    wanted = enet_path(X, y, **twin_grid(30), tol=1e-13, max_iter=10**5, **options)
     assert_allclose(alphas, wanted[0])
     assert_allclose(coefs, wanted[1], atol=1e-9)
     assert_array_equal(coefs == 0, wanted[1] == 0)

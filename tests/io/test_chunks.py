@@ -38,7 +38,7 @@ def test_same_bits_as_in_memory(weighted, step, global_random_seed):
 
 def test_sparse_chunks():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((9000, 30), density=0.1, format="csr", rng=rng)
+    X = sparse.random_array((9000, 30), density=0.1, format="csr", random_state=rng)
     y = np.arange(9000.0)
     source = from_chunks(opener(X, y, step=1234)).for_regression()
     assert source.facts.is_sparse

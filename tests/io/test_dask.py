@@ -93,7 +93,7 @@ def test_columns_of_one_file_stay_together(data, tmp_path):
 
 def test_sparse_blocks():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((5000, 20), density=0.1, format="csr", rng=rng)
+    X = sparse.random_array((5000, 20), density=0.1, format="csr", random_state=rng)
     y = np.arange(5000.0)
     blocks = [
         da.from_delayed(

@@ -118,7 +118,7 @@ def test_a_heavy_fold_leaves_the_others_their_digits(rng):
 
 @pytest.mark.parametrize("density", [0.02, 0.5])
 def test_sparse_rows_have_the_same_moments(density, rng):
-    X = sparse.random_array((400, 30), density=density, format="csr", rng=rng)
+    X = sparse.random_array((400, 30), density=density, format="csr", random_state=rng)
     y, weights = rng.standard_normal((400, 2)), rng.random(400)
     batches = fold_batches(ShuffleSplit(4, random_state=0).split(y), 400, 8)
     assert len(batches) > 1

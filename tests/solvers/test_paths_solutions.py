@@ -134,7 +134,7 @@ def test_without_a_penalty_the_end_of_the_path_is_least_squares(l1_ratio, rng):
     loss = loss_of_rows(X, y)
     alphas = np.append(grid_of(loss, l1_ratio), 0.0)
     coefs = solve_path(loss, alphas, l1_ratio)
-    wanted = np.linalg.lstsq(X, y)[0]
+    wanted = np.linalg.lstsq(X, y, rcond=None)[0]
     np.testing.assert_allclose(coefs[:, -1], wanted, rtol=1e-9)
 
 

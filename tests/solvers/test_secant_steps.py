@@ -148,7 +148,7 @@ def many_columns(kind, n_rows=3000, n_features=400, n_classes=2, seed=0):
         X = 3.0 + X * np.exp(rng.standard_normal(n_features))
     else:
         X = sparse.random_array(
-            (n_rows, n_features), density=0.02, format="csr", rng=rng
+            (n_rows, n_features), density=0.02, format="csr", random_state=rng
         )
         X.data = 0.5 + 2 * X.data
     coef = rng.standard_normal((n_features, n_classes)) / np.sqrt(n_features)
@@ -231,7 +231,7 @@ def test_slow_contraction_asks_for_the_hessian():
 
 def test_more_columns_than_any_matrix_could_hold():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((300, 40_000), density=1e-3, format="csr", rng=rng)
+    X = sparse.random_array((300, 40_000), density=1e-3, format="csr", random_state=rng)
     y = (X @ rng.standard_normal(40_000) + 0.1 * rng.logistic(size=300) > 0).astype(int)
     model = CaLogisticRegression(random_state=0).fit(X, y)
     better = CaLogisticRegression(tol=1e-9, random_state=0, max_iter=500).fit(X, y)
@@ -264,7 +264,7 @@ class TestStoppingRule:
     def test_sparse_columns(self, n_features):
         rng = np.random.default_rng(0)
         X = sparse.random_array(
-            (20_000, n_features), density=0.01, format="csr", rng=rng
+            (20_000, n_features), density=0.01, format="csr", random_state=rng
         )
         y = (X @ (5 * rng.standard_normal(n_features)) + rng.logistic(size=20_000)) > 0
         objectives = []

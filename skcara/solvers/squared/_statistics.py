@@ -127,6 +127,8 @@ class SquaredStatistics:
     def null_space(self):
         """Directions in which the loss does not change, as columns."""
         rank, n_params = self.factor.shape
+        if rank == 0:
+            return np.eye(n_params)
         if self.pivots is None:
             norms = np.linalg.norm(self.factor, axis=0)
             norms[norms == 0] = 1.0
