@@ -16,6 +16,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from twins import needs_recent_twin
 
 from skcara import CaLogisticRegressionCV
 
@@ -178,6 +179,7 @@ def test_l1_paths_are_optimal_on_their_training_rows(n_rows, rng):
 
 @pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}])
 @pytest.mark.parametrize("is_weighted", [False, True])
+@needs_recent_twin
 def test_the_twin_finds_the_same(options, is_weighted, rng):
     X, y = classification(rng, kind="rare class")
     weights = rng.integers(1, 4, len(y)).astype(float) if is_weighted else None

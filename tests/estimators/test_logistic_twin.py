@@ -24,6 +24,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from twins import needs_recent_twin
 
 from skcara import CaLogisticRegression, CaLogisticRegressionCV
 
@@ -289,6 +290,7 @@ def test_labels_may_be_strings():
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "float32", "pandas", "polars"])
+@needs_recent_twin
 def test_formats(layout):
     X, y = make_rows(0, 3)
     expected = CaLogisticRegressionCV(Cs=CS).fit(X.astype(np.float32), y)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from certificates import lasso_dual_gap, logistic_violation
 from numpy.testing import assert_allclose, assert_array_equal
+from twins import needs_recent_twin
 
 from skcara import CaLasso, CaLassoCV, CaLogisticRegression
 from skcara.io._column_table import ColumnTable, as_columns
@@ -87,6 +88,7 @@ class TestColumnTable:
 @pytest.mark.usefixtures("_always_by_columns")
 @pytest.mark.parametrize("library", LIBRARIES)
 class TestTables:
+    @needs_recent_twin
     def test_same_fit_and_predictions_as_the_matrix(self, library):
         columns, matrix, y = make_columns(30_000)
         table = make_table(library, columns)
@@ -99,6 +101,7 @@ class TestTables:
         search = CaLassoCV(alphas=5, cv=3).fit(table, y)
         assert_allclose(search.coef_, CaLassoCV(alphas=5, cv=3).fit(matrix, y).coef_)
 
+    @needs_recent_twin
     def test_columns_are_those_of_the_fit(self, library):
         columns, _, y = make_columns(1000)
         model = CaLasso(0.01).fit(make_table(library, columns), y)

@@ -24,6 +24,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     StratifiedShuffleSplit,
 )
+from twins import needs_recent_twin
 
 from skcara import CaLassoCV, CaLogisticRegressionCV, lasso_path, logistic_path
 from skcara.data import SumTask
@@ -186,6 +187,7 @@ def mean_label(y, y_pred):
     "scoring",
     ["accuracy", "balanced_accuracy", "f1_macro", "roc_auc", "neg_brier_score"],
 )
+@needs_recent_twin
 def test_any_scorer_of_predictions(scoring, weighted, tmp_path):
     X, y, weights = rows_for(LOGISTIC, weighted=weighted)
     model = clone(LOGISTIC).set_params(scoring=scoring, cv=3)

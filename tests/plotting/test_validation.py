@@ -10,6 +10,7 @@ from sklearn.linear_model import ElasticNetCV, LassoCV, LogisticRegressionCV
 from sklearn.metrics import log_loss, make_scorer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from twins import twin_grid
 
 from skcara import ValidationDisplay
 
@@ -60,7 +61,7 @@ def test_mark_is_the_best_mean():
 
 def test_one_line_per_ratio():
     ratios = [0.2, 0.7, 1.0]
-    search = ElasticNetCV(l1_ratio=ratios, alphas=20).fit(*regression())
+    search = ElasticNetCV(l1_ratio=ratios, **twin_grid(20)).fit(*regression())
     display = ValidationDisplay.from_estimator(search)
     assert len(display.lines_) == len(display.bands_) == 3
     for row, (ratio, line) in enumerate(zip(ratios, display.lines_, strict=True)):
