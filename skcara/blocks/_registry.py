@@ -5,6 +5,8 @@ selection rule, write its class and add one line to ``SELECTIONS``; its attribut
 ``on_variable`` and ``on_fixed`` say which partitions it is defined for.
 """
 
+from collections.abc import Collection
+
 from skcara.blocks._greedy import GS, GSD, GSL, GSQ, IHT, GSDHb
 from skcara.blocks._partition import PARTITIONS, make_candidates
 from skcara.blocks._selection import Cyclic, Lipschitz, Perm, Random, SelectionRule
@@ -98,7 +100,7 @@ def rule_params(name):
     {'partition': 'Sort', 'selection': 'GSL', 'direction': 'Hb'}
     """
     parts = name.removesuffix("_CA").split("_")
-    known = (PARTITIONS, SELECTIONS, DIRECTIONS)
+    known: tuple[Collection[str], ...] = (PARTITIONS, SELECTIONS, DIRECTIONS)
     if len(parts) != 3 or any(
         part not in names for part, names in zip(parts, known, strict=True)
     ):
