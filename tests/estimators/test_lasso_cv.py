@@ -105,6 +105,7 @@ def test_exact_fits_are_no_failure(rng):
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
+@needs_recent_twin
 def test_the_twin_chooses_the_same(fit_intercept, positive, is_weighted, rng):
     X, y = regression(rng, 400, 8)
     X, y = X + 1, y + 2
