@@ -97,9 +97,12 @@ html_sidebars = {
     "index": [],
     "getting_started": [],
     "user_guide": [],
+    "choosing_the_penalty": [],
+    "larger_than_memory": [],
     "algorithm": [],
     "benchmarks": [],
     "migration": [],
     "contributing": [],
     "changes/index": [],
+    "search": [],
 }

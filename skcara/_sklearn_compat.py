@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import (
     Interval,
     StrOptions,
     validate_parameter_constraints,
+    validate_params,
 )
 from sklearn.utils.metadata_routing import _raise_for_params as raise_for_params
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
@@ -52,20 +53,30 @@ class CachedSignatureMixin:
         return {name: parameter.default for name, parameter in parameters.items()}
 
     def _validate_params(self):
-        changed = {
-            name: getattr(self, name)
-            for name, default in self._defaults().items()
-            if not _is_same(getattr(self, name), default)
-        }
+        changed = {}
+        for name, default in self._defaults().items():
+            value = getattr(self, name)
+            # Equal numbers of different types are not equally valid, and arrays have
+            # no single answer.
+            is_same = type(value) is type(default) and value == default
+            if value is not default and not is_same:
+                changed[name] = value
         validate_parameter_constraints(
             self._parameter_constraints, changed, caller_name=type(self).__name__
         )
 
 
-def _is_same(value, default):
-    # Equal numbers of different types are not equally valid, and arrays have no
-    # single answer.
-    return value is default or (type(value) is type(default) and value == default)
+class ShortReprMixin:
+    """Says how many fields a structured array has, where notebooks list them all."""
+
+    def _get_fitted_attr_html(self, doc_link=""):
+        # Called by scikit-learn >= 1.9 only, whose BaseEstimator comes after this.
+        shown = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
+        for entry in shown.values():
+            names = getattr(entry.get("dtype"), "names", None)
+            if names is not None:
+                entry["dtype"] = f"{len(names)} fields"
+        return shown
 
 
 def kfold_test_sets(splitter, n_rows: int):
@@ -115,11 +126,34 @@ def fit_context(fit: _Method) -> _Method:
     return decorated
 
 
+def validated(constraints: dict, **own: list) -> Callable[[_Method], _Method]:
+    """Decorate a function: it checks its parameters as an estimator does.
+
+    Parameters
+    ----------
+    constraints : dict
+        Of an estimator; names that the function does not have do not matter.
+    **own : list
+        Constraints of names that the estimator does not have or explains otherwise.
+    """
+
+    def decorate(function: _Method) -> _Method:
+        names = signature(function).parameters
+        known = {k: v for k, v in (constraints | own).items() if k in names}
+        decorated: _Method = validate_params(known, prefer_skip_nested_validation=True)(
+            function
+        )
+        return decorated
+
+    return decorate
+
+
 __all__ = [
     "HAS_CALLBACKS",
     "CachedSignatureMixin",
     "CallbackSupportMixin",
     "Interval",
+    "ShortReprMixin",
     "StrOptions",
     "fit_context",
     "has_callbacks",
@@ -129,4 +163,5 @@ __all__ = [
     "routing_enabled",
     "score_function",
     "scorer_with_labels",
+    "validated",
 ]

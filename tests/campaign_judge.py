@@ -9,21 +9,26 @@ What rounding may do
 An estimator works in double precision, with unit round-off ``EPS``. A prediction
 :math:`x_i^\top \beta + b` of ``p`` terms is then uncertain by
 
-.. math:: e_i = (p + 4)\,\mathrm{EPS}\,
+.. math:: e_i = 2 (p + 4)\,\mathrm{EPS}\,
           \Big(\sum_j (|x_{ij}| + m_j) |\beta_j| + |b|\Big)
 
 (the standard bound of an inner product; four more operations for the intercept, a
-change of coordinates and the rounding of the coefficients themselves; the origin of
-those coordinates is of the size of the mean absolute value ``m_j`` of a column).
+change of coordinates and the rounding of the coefficients themselves; twice, in the
+coordinates of the estimator and in those of the user; the origin of the former is of
+the size of the mean absolute value ``m_j`` of a column).
 Everything the judge compares is a function of the predictions, and is allowed what
 :math:`e` can do to it to first order; sums of ``n`` terms are allowed a relative
 ``(64 + sqrt(n)) EPS`` of the sum of absolute values on top: a worst case of a constant,
-and the random walk of roundings. Terms that are all alike round alike, so a mean loss
-is allowed the additions of a lane of a chunk on top. Statistics of the squared loss may
-be collected as second moments: their rounding is relative to the second moments of the
-(centred) target and of the columns, so a product of residual and column is allowed, by
-the inequality of Cauchy and Schwarz, ``noise`` times the root mean square of the
-column.
+and the random walk of roundings. Terms that are all alike round alike, so a mean loss,
+and products with sparse columns, which processors add one by one, are allowed the
+additions of a lane of a chunk on top. Statistics of the squared loss may be collected
+as second moments: their rounding is relative to the second moments of the (centred)
+target and of the columns, so a product of residual and column is allowed, by the
+inequality of Cauchy and Schwarz, ``noise`` times the root mean square of the column,
+and the mean square of the predictions the same share of that of their parts.
+
+A duality gap is a bound with all rounding included, so it is allowed nothing but the
+rounding of the judge.
 """
 
 from typing import NamedTuple
@@ -32,6 +37,8 @@ import numpy as np
 from scipy import sparse
 
 EPS = float(np.finfo(np.float64).eps)
+#: Unit of the judge, relative to that of the estimators.
+JUDGE_UNIT = float(np.finfo(np.longdouble).eps) / EPS
 #: Whether this platform has a type that is more precise than double.
 IS_PRECISE = np.finfo(np.longdouble).eps < 1e-18
 # Most rows that are added up at once, and accumulators that a processor has for them.
@@ -93,9 +100,9 @@ def sum_error(n_terms):
     return (64 + np.sqrt(n_terms)) * EPS
 
 
-def loss_error(n_terms):
-    """Relative error of a mean loss, whose terms may all be alike."""
-    return sum_error(n_terms) + min(n_terms, CHUNK_ROWS) / N_LANES * EPS
+def alike_error(n_terms, n_lanes=N_LANES):
+    """Relative error of a sum whose terms may all be alike."""
+    return sum_error(n_terms) + min(n_terms, CHUNK_ROWS) / n_lanes * EPS
 
 
 class Rows:
@@ -109,13 +116,18 @@ class Rows:
         self.is_sparse = sparse.issparse(X)
         self.X = extended(X.tocsr()[kept] if self.is_sparse else X[kept])
         self.n_rows, self.n_columns = self.X.shape
+        #: Sizes of what an estimator adds up in place of the entries.
+        self.sizes = np.abs(self.X)
+        #: Relative error of a product with a column.
+        self.product_error = sum_error(self.n_rows)
+        if self.is_sparse:
+            self.product_error = alike_error(self.n_rows, n_lanes=1)
 
     def predict(self, coef, intercept):
         """Predictions and how much rounding may change them."""
-        sizes = np.abs(self.X)
         # Estimators may measure columns from a point of their own.
-        size = (sizes + self.mu @ sizes) @ np.abs(coef) + np.abs(intercept)
-        return self.X @ coef + intercept, (self.n_columns + 4) * EPS * size
+        size = (self.sizes + self.mu @ self.sizes) @ np.abs(coef) + np.abs(intercept)
+        return self.X @ coef + intercept, 2 * (self.n_columns + 4) * EPS * size
 
     def mean(self, values):
         return self.mu @ values
@@ -141,14 +153,14 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
     mean = rows.mean if fit_intercept else (lambda values: np.zeros_like(values[0]))
     target = y - mean(y)
     objective = rows.mean(residual**2) / 2 + penalty_of(coef, l1, l2)
-    objective_error = loss_error(rows.n_rows) * (
+    objective_error = alike_error(rows.n_rows) * (
         rows.mean(target**2) + objective
     ) + rows.mean(np.abs(residual) * error + error**2)
     # Second moments of the columns: sparse ones cannot be centred.
     is_centred = fit_intercept and not rows.is_sparse
     columns = column_size(rows, rows.X - rows.mu @ rows.X if is_centred else rows.X)
-    objective_error += 4 * EPS * (columns @ np.abs(coef)) ** 2
-    noise = rows.size(error) + sum_error(rows.n_rows) * (
+    objective_error += rows.product_error * (columns @ np.abs(coef)) ** 2
+    noise = rows.size(error) + rows.product_error * (
         rows.size(residual) + rows.size(target)
     )
     gradient = -(rows.mu * residual) @ rows.X
@@ -222,10 +234,10 @@ def residual_correlation(rows, residual, noise, coef, positive, fit_intercept):
 def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_intercept):
     r"""Gap of the better of two points of the dual.
 
-    The residual of the data augmented by the rows ``sqrt(l2) I``, shrunk by ``s`` until
-    it is feasible, which for ``l1 > 0`` gives a bound; and for ``l2 > 0`` the residual
-    itself, by conjugation. A change of the correlations by ``d`` changes ``s`` by
-    ``s d / largest``. The least gap is that of correlations which rounding may have
+    The residual of the data augmented by the rows ``sqrt(l2) I`` times the best ``s``
+    that makes it feasible, which for ``l1 > 0`` gives a bound; and for ``l2 > 0`` the
+    residual itself, by conjugation. A change of the correlations by ``d`` changes ``s``
+    by ``s d / largest``. The least gap is that of correlations which rounding may have
     made larger than they are.
     """
     X = rows.X - rows.mu @ rows.X if fit_intercept else rows.X
@@ -253,7 +265,8 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
         square = square + l2 * (coef**2).sum()
 
         def shrunk_value(largest):
-            shrink = min(np.longdouble(1), l1 / largest) if largest > 0 else 1
+            best = max(product / square, 0) if square > 0 else 1
+            shrink = min(best, l1 / largest) if largest > 0 else best
             return shrink, shrink * product - shrink**2 * square / 2
 
         largest = reach.max()
@@ -272,16 +285,11 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
 # ---- logistic loss --------------------------------------------------------------
 
 
-def judge_logistic(
-    rows, codes, coef, intercept, *, C, l1_ratio, fit_intercept, scale=1
-):
-    """Verdict on a logistic regression; two classes have one row of coefficients.
-
-    The penalty is on coefficients times ``scale``, a number for each column.
-    """
+def judge_logistic(rows, codes, coef, intercept, *, C, l1_ratio, fit_intercept):
+    """Verdict on a logistic regression; two classes have one row of coefficients."""
     codes, coef, intercept = codes[rows.kept], extended(coef), extended(intercept)
     strength = 1 / (np.longdouble(C) * rows.total)
-    l1, l2 = strength * l1_ratio * scale, strength * (1 - l1_ratio) * scale**2
+    l1, l2 = strength * l1_ratio, strength * (1 - l1_ratio)
     scores, error = rows.predict(coef.T, intercept)
     n_outputs = scores.shape[1]
     if n_outputs == 1:
@@ -303,13 +311,13 @@ def judge_logistic(
     objective = loss + penalty_of(coef, l1, l2)
     # Probabilities and losses change by at most twice the largest change of a score.
     uncertain = rows.mu * (
-        2 * error + sum_error(rows.n_rows) * np.abs(difference).max(axis=1)
+        2 * error + rows.product_error * np.abs(difference).max(axis=1)
     )
-    optimality_error = max((uncertain @ np.abs(rows.X)).max(), uncertain.sum())
+    optimality_error = max((uncertain @ rows.sizes).max(), uncertain.sum())
     optimality_error += sum_error(1) * np.max(l1 + l2 * np.abs(coef))
     return Verdict(
         objective=objective,
-        objective_error=loss_error(rows.n_rows) * objective + rows.mean(2 * error),
+        objective_error=alike_error(rows.n_rows) * objective + rows.mean(2 * error),
         at_zero=np.log(np.longdouble(scores.shape[1])),
         criterion=violation,
         criterion_error=optimality_error,

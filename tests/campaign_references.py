@@ -77,6 +77,8 @@ class SquaredFold:
             coef[active] += inverse @ (slope / norms).astype(np.float64) / norms
         if not self.is_optimal(coef, l1, l2, positive, signs, active):
             return None
+        if l2 == 0 and not self.is_only_solution(coef, l1, positive):
+            return None
         spread = np.abs(inverse) @ (self.noise[active] / norms)
         return self.score(coef, active, spread / norms)
 
@@ -95,6 +97,20 @@ class SquaredFold:
         excess = slope - l1 if positive else np.abs(slope) - l1
         excess[active] = np.abs(slope[active] - l1 * signs)
         return (excess <= room).all()
+
+    def is_only_solution(self, coef, l1, positive):
+        """Whether no other coefficients are optimal as well.
+
+        There are others only if columns depend on each other that all correlate as much
+        with the residual as the penalty allows. Nearly dependent ones count.
+        """
+        slope = self.slope(coef, 0)
+        reach = slope if positive else np.abs(slope)
+        tied = np.flatnonzero((reach >= l1 - self.noise - 1e-9 * l1) & (self.norms > 0))
+        design = (self.rows[:, tied] / self.norms[tied]).astype(np.float64)
+        values = np.linalg.svd(design, compute_uv=False)
+        rounding = 8 * np.sqrt(len(tied) * EPS)
+        return len(tied) <= len(design) and (values > rounding).all()
 
     def score(self, coef, active, spread):
         """Error on held-out rows; ``spread`` is the uncertainty of coefficients."""

@@ -147,7 +147,7 @@ def draw_logistic_search(rng, n_rows):
     model = CaLogisticRegressionCV(
         **common,
         l1_ratios=pick(rng, [(0.0,), (0.0,), (1.0,), (0.2, 0.8)]),
-        standardize=chance(rng, 0.3),
+        standardize=bool(chance(rng, 0.3) and common["fit_intercept"]),
         cv=draw_folds(rng, n_rows),
         n_jobs=pick(rng, [None, None, 2]),
     )
@@ -191,39 +191,48 @@ def members(weights, rows):
 
 
 class Units(NamedTuple):
-    """What features are measured from, and in."""
+    """What features are measured from, and in.
 
+    Attributes
+    ----------
+    origin : ndarray of shape (n_columns,)
+        A value of each column near most of the others. Differences to it are exact, and
+        so small that the rounding of their mean does not matter: without an intercept a
+        residual multiplies it by the mean of the target.
+    mean : ndarray of shape (n_columns,)
+        Relative to the origin.
+    scale : ndarray of shape (n_columns,)
+    """
+
+    origin: np.ndarray
     mean: np.ndarray
     scale: np.ndarray
 
     @classmethod
     def of(cls, search, weights):
-        """Units of a scaler that has seen the rows of positive weight.
-
-        Without an intercept the squared loss knows the means that were taken out, as it
-        would behind a scaler; logistic regression is then judged as it is documented.
-        """
+        """Units of a scaler that has seen the rows of positive weight."""
         rows = Rows(search.X, weights)
-        mean, scale = np.zeros(rows.n_columns), np.ones(rows.n_columns)
+        zeros = np.zeros(rows.n_columns, dtype=np.longdouble)
         if not search.options["standardize"]:
-            return cls(mean, scale)
-        means = rows.mu @ rows.X
-        spread = np.sqrt(rows.mu @ (rows.X - means) ** 2)
+            return cls(zeros, zeros, 1 + zeros)
+        origin = np.sort(rows.X, axis=0)[rows.n_rows // 2]
+        mean = rows.mu @ (rows.X - origin)
+        spread = np.sqrt(rows.mu @ (rows.X - origin - mean) ** 2)
         size = np.sqrt(rows.mu @ rows.X**2)
-        scale = np.where(spread > 64 * EPS * size, spread, 1)
-        is_centred = isinstance(search.model, CaLassoCV)
-        return cls(means if is_centred else mean, scale)
+        return cls(origin, mean, np.where(spread > 64 * EPS * size, spread, 1))
 
     def rows(self, search, weights):
         """Rows of positive weight in these units."""
         rows = Rows(search.X, weights)
-        rows.X = (rows.X - self.mean) / self.scale
+        rows.X = (rows.X - self.origin - self.mean) / self.scale
+        # Sparse rows are shifted after they were added up.
+        rows.sizes = rows.sizes / self.scale if rows.is_sparse else np.abs(rows.X)
         return rows
 
     def params(self, coef, intercept):
         """Coefficients and intercept for such rows."""
         coef = np.asarray(coef, dtype=np.longdouble)
-        return coef * self.scale, intercept + coef @ self.mean
+        return coef * self.scale, intercept + coef @ self.origin + coef @ self.mean
 
 
 def splits_of(search):
@@ -392,11 +401,11 @@ def judge_final_logistic(search, codes, weights, has_converged):
         for r, c in best
     ):
         yield "C_", f"{model.C_}, but the best score is at {best.tolist()}"
-    # Unlike that of a fold, this gradient is in the units of the user.
+    units = Units.of(search, search.weights)
     verdict = judge_logistic(
-        *(Rows(search.X, weights), codes, model.coef_, model.intercept_),
+        *(units.rows(search, weights), codes),
+        *units.params(model.coef_, model.intercept_),
         **logistic_options(search, model.C_, model.l1_ratio_),
-        scale=Units.of(search, search.weights).scale,
     )
     yield from compare(
         verdict, model.objective_, model.optimality_, None, model.tol, has_converged

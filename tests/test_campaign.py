@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from campaign import KINDS
 from campaign_fits import judge_fit
-from campaign_judge import IS_PRECISE, judge_measure
+from campaign_judge import IS_PRECISE, Rows, judge_measure
 from campaign_problems import Fit, size_of
-from campaign_searches import draw_search
+from campaign_references import SquaredFold
+from campaign_searches import Search, Units, draw_search
 from problems import classification, regression
 from sklearn.exceptions import ConvergenceWarning
 
@@ -133,6 +134,31 @@ def test_the_judge_wants_warnings_where_they_are_due_only(estimator):
     assert dict(judge_fit(fit, model, has_converged=False)).keys() == {
         "needless warning"
     }
+
+
+def test_the_judge_centres_columns_that_are_far_from_zero():
+    """Next to a target far from zero, a rounded mean would be taken for a slope."""
+    rng = np.random.default_rng(0)
+    X = rng.normal([5.6e4, 2.4e6, -1.7e6], 0.3, size=(21, 3))
+    search = Search(0, None, None, {"standardize": True}, X, X[:, 0], None, ())
+    rows = Units.of(search, search.weights).rows(search, search.weights)
+    assert np.abs(rows.mu @ rows.X).max() <= 8 * np.finfo(np.longdouble).eps
+
+
+@pytest.mark.parametrize("is_unique", [True, False])
+def test_the_judge_has_no_reference_where_several_fits_are_optimal(is_unique):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = X[:, 0] + 0.1 * rng.standard_normal(40)
+    if not is_unique:
+        X[:, 1] = X[:, 0]
+    rows = Rows(X, np.ones(40))
+    fold = SquaredFold(rows, rows, y, fit_intercept=True)
+    [coef] = fold.path([0.1], 1.0, positive=False).T
+    # Of equal columns any may carry the coefficient.
+    for one in [coef] if is_unique else [coef, coef[::-1], np.full(2, coef.mean())]:
+        found = fold.reference(one, 0.1, 0.0, positive=False)
+        assert (found is not None) == is_unique
 
 
 def test_the_judge_of_measures_notices_a_lie():

@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from example_modules import EXAMPLES, imported
+from sklearn.utils.fixes import parse_version
 
 from skcara.recombination import RECOMBINATION_METHODS
 
@@ -23,6 +25,10 @@ def bench():
         yield modules
 
 
+needs_recent_rivals = pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.8"),
+    reason="rivals are called with the parameters of scikit-learn 1.8",
+)
 PENALTIES = [(0.0, 0.02), (0.03, 0.0), (0.02, 0.01)]
 LOSSES = ["squared", "logistic", "multinomial"]
 
@@ -152,6 +158,7 @@ def test_reference_solves_collinear_least_squares(bench, global_random_seed):
     assert optimum == pytest.approx(0.5 * np.mean(noise**2), rel=1e-10)
 
 
+@needs_recent_rivals
 def test_adapters_solve_the_problem_they_are_given(bench):
     """Parameter conversion: each rival's solution satisfies our KKT conditions."""
     solved = set()
@@ -187,6 +194,7 @@ def test_peers_benchmark_writes_its_report(tmp_path):
     assert header.startswith("problem,rival,setting,seconds,suboptimality")
 
 
+@needs_recent_rivals
 def test_defaults_are_held_to_their_promise(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_defaults.py"), "--quick"]
     subprocess.run([*command, "--output", str(tmp_path)], check=True)
@@ -236,6 +244,7 @@ def test_profile_accounts_for_the_whole_fit(tmp_path):
     assert "| quick-logistic-l2 |" in (tmp_path / "profile.md").read_text()
 
 
+@needs_recent_rivals
 def test_small_fits_are_compared_with_their_twins(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_small.py"), "--quick"]
     subprocess.run([*command, "--output", str(tmp_path)], check=True)
@@ -306,6 +315,45 @@ def test_costs_of_rows_elsewhere_are_measured(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["scale.md"]
 
 
+BUDGETS = """
+import time
+from types import SimpleNamespace
+import measure
+
+def spin(problem, setting):
+    while True:
+        pass
+
+def sleep(problem, setting):
+    time.sleep(setting)
+    return setting
+
+def fail(problem, setting):
+    raise SystemExit(3)
+
+def outcome(solve, clock):
+    adapter = SimpleNamespace(solve=solve)
+    return measure.timed_fit(adapter, None, 0.5, clock=clock, budget=0.2)
+
+assert outcome(spin, "cpu") is None
+assert outcome(spin, "wall") is None
+assert outcome(sleep, "cpu")[1] == 0.5
+assert outcome(sleep, "wall") is None
+try:
+    outcome(fail, "cpu")
+except EOFError:
+    print("fine")
+"""
+
+
+def test_a_budget_is_in_seconds_of_the_clock():
+    """Waiting for others costs processor time nothing; a crash is not a slow fit."""
+    command = [sys.executable, "-c", BUDGETS]
+    run = subprocess.run(command, cwd=FOLDER, check=True, capture_output=True)
+    assert run.stdout == b"fine\n"
+
+
+@needs_recent_rivals
 def test_searches_are_judged_by_exact_fold_fits(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_search.py"), "--quick"]
     command += ["--problems", "quick-lasso", "quick-logistic", "covtype"]

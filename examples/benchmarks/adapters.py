@@ -151,9 +151,9 @@ class SklearnLasso(Adapter):
 
     losses = ("squared",)
 
-    def __init__(self, precompute):
+    def __init__(self, precompute, name="sklearn Lasso"):
         self.precompute = precompute
-        self.name = f"sklearn Lasso{' precompute' if precompute else ''}"
+        self.name = f"{name}{' precompute' if precompute else ''}"
 
     def _skip_penalty(self, problem):
         if not problem.l1:

@@ -13,10 +13,11 @@ Examples
     python bench_constants.py --list
     python bench_constants.py solvers._strategy._MAX_DENSE_COLUMNS
     python bench_constants.py data._source._CHUNK_ENTRIES --values 65536 1048576
-    python bench_constants.py --output results/constants     # all of them
+    python bench_constants.py --output results/constants     # all of them, five minutes
 """
 
 import argparse
+import csv
 import importlib
 import sys
 import time
@@ -104,6 +105,10 @@ WORKLOADS = {
     "logistic, 50 columns": _estimating(_logistic, logistic_gaussian, 300_000, 50),
     "logistic, 90 columns": _estimating(_logistic, logistic_gaussian, 100_000, 90),
     "logistic, 200 columns": _estimating(_logistic, logistic_gaussian, 50_000, 200),
+    "logistic, 1000 rows": _estimating(_logistic, logistic_gaussian, 1000, 20),
+    "logistic L1, 1000 rows": _estimating(
+        _logistic, logistic_gaussian, 1000, 20, penalty="l1"
+    ),
     "logistic, 20 000 rows": _estimating(_logistic, logistic_gaussian, 20_000, 20),
     "logistic L1, 50 columns": _estimating(
         _logistic, logistic_gaussian, 300_000, 50, penalty="l1"
@@ -131,6 +136,7 @@ WORKLOADS = {
     "Lasso, 60 columns": _estimating(_lasso, squared_gaussian, 300_000, 60),
     "Lasso, 100 columns": _estimating(_lasso, squared_gaussian, 300_000, 100),
     "Lasso, wide": _estimating(_lasso, squared_gaussian, 500, 2_000, alpha=0.1),
+    "Lasso, 300 columns": _estimating(_lasso, squared_gaussian, 3_000, 300),
     "Lasso, cabcd": _estimating(
         lambda problem: CaLasso(problem.l1, solver="cabcd"),
         squared_gaussian,
@@ -156,6 +162,7 @@ WORKLOADS = {
 }
 
 PASSES = ("logistic, 20 columns", "Lasso, 60 columns", "multinomial, 5 classes")
+FEW_ROWS = ("logistic, 1000 rows", "logistic L1, 1000 rows", "logistic, 20 000 rows")
 MEASURES = ("logistic, 50 columns", "logistic L1, 50 columns", "multinomial, 5 classes")
 
 STUDIES = {
@@ -188,9 +195,15 @@ STUDIES = {
         ("Lasso, wide", "logistic L1, wide"),
     ),
     "solvers._strategy._MAX_ROWS_PER_FEATURE": ((1, 100), ("logistic L1, wide",)),
+    "solvers._strategy._GRAM_FEATURES": ((200,), ("Lasso, 300 columns",)),
+    "solvers._strategy._GRAM_ROWS_PER_FEATURE": ((20,), ("Lasso, 300 columns",)),
     "solvers._strategy._MANY_COLUMNS": (
         (40, 80, 300),
         ("logistic, 50 columns", "logistic, 90 columns", "logistic, 200 columns"),
+    ),
+    "solvers._strategy._FEW_ROWS_PER_COLUMN": (
+        (0, 1000, 10_000),
+        ("logistic, 50 columns", "logistic, 90 columns"),
     ),
     # how many rows
     "solvers._sample_size._ROWS_SHARE": ((1 / 128, 1 / 64, 1 / 16), MEASURES),
@@ -226,15 +239,12 @@ STUDIES = {
         ("one-hot logistic", "logistic, 50 columns"),
     ),
     "solvers.newton._reduced._PART_PREDICTIONS": ((2**12, 2**13, 2**15), MEASURES),
-    "solvers.newton._secant_steps._MEMORY": (
-        (3, 5, 20),
-        ("logistic, 200 columns",),
-    ),
+    "solvers.newton._reduced._STEP_ENTRIES": ((0, 30_000, 300_000), FEW_ROWS),
+    "solvers.newton._reduced._HESSIAN_ENTRIES": ((10_000, 100_000, 300_000), FEW_ROWS),
+    "solvers.newton._reduced._NEWTON_SHARE": ((0.0, 0.01, 0.3), FEW_ROWS),
+    "solvers.newton._secant_steps._MEMORY": ((3, 5, 20), ("logistic, 200 columns",)),
     # the article's solvers
-    "solvers.descent._cagd._AUTO_INNER_STEPS": (
-        (100, 300, 3000),
-        ("logistic, cagd",),
-    ),
+    "solvers.descent._cagd._AUTO_INNER_STEPS": ((100, 300, 3000), ("logistic, cagd",)),
     "solvers.descent._cabcd._AUTO_INNER_STEPS": ((10, 30, 300), ("Lasso, cabcd",)),
     "solvers.descent._reduction._MAX_SECOND_ORDER": ((0, 5, 80), ("Lasso, cabcd",)),
     # searches
@@ -245,6 +255,15 @@ STUDIES = {
     "solvers.paths._homotopy._MAX_PENDING": (
         (8, 16, 64),
         ("search, Lasso, 300 columns",),
+    ),
+    "solvers.paths._atom_sums._MIN_COPIED_COLUMNS": (
+        (32, 1000),
+        ("search, Lasso, 300 columns",),
+    ),
+    "data._products._PANEL_COLUMNS": ((16, 32, 48), ("search, Lasso, 50 columns",)),
+    "data._products._PRODUCT_TERMS": (
+        (2**17, 2**18, 2**20),
+        ("search, Lasso, 50 columns",),
     ),
     "data._atoms._ROWS_PER_COLUMN": ((4, 100), ("search, Lasso, 50 columns",)),
     # recombination
@@ -298,8 +317,9 @@ def relative_times(name, values, workload, *, repeats, divisor):
     seconds = np.empty((repeats, len(all_values)))
     run(data)
     for repeat in range(repeats):
-        for position, value in enumerate(all_values):
-            with changed(name, value):
+        # Everybody is first once: what ran before leaves its traces in the caches.
+        for position in np.roll(np.arange(len(all_values)), repeat):
+            with changed(name, all_values[position]):
                 started = time.process_time()
                 run(data)
                 seconds[repeat, position] = time.process_time() - started
@@ -321,12 +341,17 @@ def study(name, values, workloads, **options):
             }
 
 
+def plain(value):
+    """A number as one would write it."""
+    return f"{int(value)}" if float(value).is_integer() else f"{value:.3g}"
+
+
 def table(records):
     """Markdown lines, a row for every constant and workload."""
     rows = {}
     for record in records:
-        key = (record["constant"], f"{record['shipped']:g}", record["workload"])
-        text = f"{record['value']:g}: {record['relative_time']:.2f}"
+        key = (record["constant"], plain(record["shipped"]), record["workload"])
+        text = f"{plain(record['value'])}: {record['relative_time']:.2f}"
         rows.setdefault(key, []).append(text)
     header = ["constant", "shipped", "fit", "time with other values"]
     lines = [[f"`{key[0]}`", *key[1:], ", ".join(rows[key])] for key in rows]
@@ -351,10 +376,23 @@ def parse_arguments():
     return arguments
 
 
+def kept_records(path, names):
+    """Records of a file, without those of the constants that are studied again."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["constant"] not in names]
+    numbers = ("shipped", "value", "relative_time")
+    return [row | {name: float(row[name]) for name in numbers} for row in rows]
+
+
 def write_report(folder, records):
-    """All records as CSV, and the table as Markdown."""
+    """All records as CSV, and the table as Markdown; what is not new is kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_csv(folder / "constants.csv", records)
+    path = folder / "constants.csv"
+    records = kept_records(path, {one["constant"] for one in records}) + records
+    records.sort(key=lambda record: list(STUDIES).index(record["constant"]))
+    write_csv(path, records)
     text = [f"{measure.machine_description()}; medians of processor time.", ""]
     (folder / "constants.md").write_text("\n".join([*text, *table(records), ""]))
 

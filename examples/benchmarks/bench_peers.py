@@ -56,7 +56,7 @@ def make_parser(description):
         "--budget",
         type=float,
         default=60.0,
-        help="wall seconds of one fit",
+        help="seconds of one fit, of the clock",
     )
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall")
     return parser

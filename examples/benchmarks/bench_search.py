@@ -52,7 +52,10 @@ def parse_arguments():
     parser.add_argument("--output", default=Path("results/search"), type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--budget", type=float, default=120.0, help="wall seconds of one search"
+        "--budget",
+        type=float,
+        default=120.0,
+        help="seconds of one search, of the clock",
     )
     parser.add_argument("--clock", choices=measure.CLOCKS, default="cpu")
     return parser.parse_args()

@@ -42,7 +42,10 @@ def elastic_net_gaussian(n_rows, n_features):
 
 FAMILIES = {
     "Lasso": (squared_gaussian, SklearnLasso(precompute=False)),
-    "elastic net": (elastic_net_gaussian, SklearnLasso(precompute=False)),
+    "elastic net": (
+        elastic_net_gaussian,
+        SklearnLasso(precompute=False, name="sklearn ElasticNet"),
+    ),
     "least squares": (partial(squared_gaussian, alpha=0.0), SklearnLinearRegression()),
     "logistic L2": (logistic_gaussian, SklearnLogistic("lbfgs")),
     "logistic L1": (partial(logistic_gaussian, penalty="l1"), SklearnLogistic("saga")),

@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,12 @@ from problems import QUICK_PROBLEMS  # noqa: E402
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 """On one thread both agree on a quiet machine; on a shared one only ``cpu`` is fair."""
+
+ALARMS = {
+    "wall": (signal.ITIMER_REAL, signal.SIGALRM),
+    "cpu": (signal.ITIMER_PROF, signal.SIGPROF),
+}
+"""Timer of each clock, and the signal that it ends a process with."""
 
 SHORT_FIT_SECONDS = 0.1
 
@@ -84,25 +91,37 @@ def timed_fit(adapter, problem, setting, *, clock, budget):
     """Seconds and solution of one cold fit, or None if it exceeds the budget.
 
     Compiled code cannot be interrupted, so the fit runs in a forked child, which shares
-    the data and everything that was imported and compiled, and can be stopped.
+    the data and everything that was imported and compiled, and which an alarm of the
+    same clock ends: what others do on the machine costs a fit nothing of its budget.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    arguments = (sender, adapter, problem, setting, CLOCKS[clock])
+    arguments = (sender, adapter, problem, setting, clock, budget)
     child = context.Process(target=_fit_and_send, args=arguments)
     child.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(budget) else None
+        return receiver.recv()
+    except EOFError:
+        child.join()
+        _, alarm = ALARMS[clock]
+        if child.exitcode == -alarm:
+            return None
+        raise
     finally:
         child.kill()
         child.join()
 
 
-def _fit_and_send(sender, adapter, problem, setting, clock):
+def _fit_and_send(sender, adapter, problem, setting, clock_name, budget):
+    clock, (timer, alarm) = CLOCKS[clock_name], ALARMS[clock_name]
+    # The parent may have a handler, which Python would call after the compiled code.
+    signal.signal(alarm, signal.SIG_DFL)
+    signal.setitimer(timer, budget)
     start = clock()
     solution = adapter.solve(problem, setting)
     seconds = clock() - start
+    signal.setitimer(timer, 0)
     if seconds < SHORT_FIT_SECONDS:
         # The first fit after a fork copies memory pages of the interpreter, some
         # milliseconds that have nothing to do with the fit.
@@ -160,7 +179,7 @@ def compare(adapters, problem, judge, optimum, *, repeats, **timing):
 
     The repeats go round all rivals that solved the problem and the gradient, so that a
     slow moment of the machine does not hit one rival alone. ``timing`` holds the
-    ``clock`` (a key of :data:`CLOCKS`) and the ``budget`` of one fit in wall seconds.
+    ``clock`` (a key of :data:`CLOCKS`) and the ``budget`` of one fit in seconds of it.
     """
     warm_up(adapters, problem)
     ladders = {

@@ -5,7 +5,7 @@ every rival gets: penalties of the mean objective
 ``strength * (l1_ratio |coef|_1 + (1 - l1_ratio) / 2 |coef|^2)``, from strong to weak.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -104,6 +104,12 @@ def adult(data_dir=None):
     return BenchProblem("a9a", "logistic", X, y)
 
 
+def far_from_zero(n_rows, n_features):
+    """A Lasso whose columns are a million standard deviations away from zero."""
+    data = squared_gaussian(n_rows, n_features)
+    return replace(data, X=data.X + 1e6 * data.X.std(axis=0))
+
+
 FOUR_RATIOS = (0.1, 0.5, 0.9, 1.0)
 SYNTHETIC = {
     "lasso-n20": ((squared_gaussian, 1_000_000, 20), {}),
@@ -111,6 +117,8 @@ SYNTHETIC = {
     "lasso-n100": ((squared_gaussian, 1_000_000, 100), {}),
     "lasso-n500": ((squared_gaussian, 100_000, 500), {}),
     "lasso-small": ((squared_gaussian, 5_000, 20), {}),
+    "lasso-offset": ((far_from_zero, 1_000_000, 20), {}),
+    "lasso-offset-shuffled": ((far_from_zero, 1_000_000, 20), {"shuffle": True}),
     "elastic-net": ((squared_gaussian, 1_000_000, 20), {"l1_ratios": FOUR_RATIOS}),
     "ridge-n20": ((squared_gaussian, 1_000_000, 20), {"l1_ratios": (0.0,)}),
     "ridge-n100": ((squared_gaussian, 1_000_000, 100), {"l1_ratios": (0.0,)}),

@@ -101,7 +101,7 @@ def _solve(factor, target, l1, l2):
     n_features = factor.shape[1]
     factor = np.vstack([factor, np.sqrt(l2) * np.eye(n_features)])
     target = np.append(target, np.zeros(n_features))
-    start = np.linalg.lstsq(factor, target)[0]
+    start = np.linalg.lstsq(factor, target, rcond=None)[0]
     if l1:
         root = np.sqrt(len(factor))
         with warnings.catch_warnings():

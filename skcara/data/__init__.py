@@ -27,8 +27,9 @@ from skcara.data._rows import (
     transposed,
     with_entries,
 )
-from skcara.data._sampling import PriorityRows, row_uniforms
+from skcara.data._sampling import PriorityRows, random_generator, row_uniforms
 from skcara.data._source import (
+    SPAN_CHUNKS,
     ArraySource,
     Facts,
     Source,
@@ -40,6 +41,7 @@ from skcara.data._sparse_gram import SparseGram
 from skcara.data._threads import Threads
 
 __all__ = [
+    "SPAN_CHUNKS",
     "ArraySource",
     "Chunk",
     "ContiguousLabels",
@@ -69,6 +71,7 @@ __all__ = [
     "most_atoms",
     "one_blas_thread",
     "predictions",
+    "random_generator",
     "row_labels",
     "row_range",
     "row_uniforms",

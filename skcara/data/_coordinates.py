@@ -91,6 +91,14 @@ class Coordinates:
             user_gradient[: self.n_features] += self.shift[:, None] * gradient[-1]
         return user_gradient
 
+    def gradient_from_user(self, gradient):
+        """Inverse of :meth:`gradient_to_user`."""
+        own_gradient = gradient.copy()
+        if self.fit_intercept:
+            own_gradient[: self.n_features] -= self.shift[:, None] * gradient[-1]
+        own_gradient[: self.n_features] /= self.scale[:, None]
+        return own_gradient
+
     # ---- rows as they are ------------------------------------------------------
 
     @cached_property
@@ -98,12 +106,12 @@ class Coordinates:
         """Whether rows must be shifted before they are added up."""
         return bool((np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any())
 
-    @cached_property
+    @property
     def implicit_shift(self) -> np.ndarray:
         """Shift that :meth:`rows` leaves to its caller."""
         return np.zeros_like(self.shift) if self.is_explicit else self.shift
 
-    @cached_property
+    @property
     def implicit_scale(self) -> np.ndarray:
         """Scale that :meth:`rows` leaves to its caller."""
         return np.ones_like(self.scale) if self.is_explicit else self.scale

@@ -24,16 +24,18 @@ def group_sums(rows, factors, group_rows: int):
     """
     n_rows, n_columns = rows.shape
     n_groups = -(-n_rows // group_rows)
-    sums = np.zeros((n_groups, n_columns, factors.shape[1]))
+    # Columns last in memory: there are more of them than outputs, and NumPy is slow at
+    # many short rows.
+    sums = np.zeros((n_groups, factors.shape[1], n_columns))
     if sparse.issparse(rows):
         _add_sparse(sums, rows, factors, group_rows)
     elif group_rows <= _MAX_LOOPED_ROWS:
         for first in range(group_rows):
             part, part_factors = rows[first::group_rows], factors[first::group_rows]
-            sums[: len(part)] += part[:, :, None] * part_factors[:, None, :]
+            sums[: len(part)] += part_factors[:, :, None] * part[:, None, :]
     else:
         _add_stacked(sums, rows, factors, group_rows)
-    return sums
+    return sums.transpose(0, 2, 1)
 
 
 def _add_sparse(sums, rows, factors, group_rows):
@@ -43,7 +45,7 @@ def _add_sparse(sums, rows, factors, group_rows):
         adder = sparse.csr_array(
             (factors[:, output], np.arange(n_rows), starts), shape=(n_groups, n_rows)
         )
-        sums[:, :, output] = (adder @ rows).toarray()
+        sums[:, output] = (adder @ rows).toarray()
 
 
 def _add_stacked(sums, rows, factors, group_rows):
@@ -52,7 +54,6 @@ def _add_stacked(sums, rows, factors, group_rows):
     # A chunk may be shorter than a group: an empty array has no "remaining" axis.
     stacked_rows = rows[:full].reshape(n_full, group_rows, rows.shape[1])
     stacked = factors[:full].reshape(n_full, group_rows, factors.shape[1])
-    products = np.matmul(stacked.transpose(0, 2, 1), stacked_rows)
-    sums[:n_full] = products.transpose(0, 2, 1)
+    np.matmul(stacked.transpose(0, 2, 1), stacked_rows, out=sums[:n_full])
     if full < len(rows):
-        sums[n_full] = rows[full:].T @ factors[full:]
+        sums[n_full] = factors[full:].T @ rows[full:]

@@ -10,6 +10,13 @@ from skcara.data._sparse_gram import SparseGram
 # meets the rows first had better read one after the other: a pass then takes 0.6 of the
 # time with 100 columns, but 1.1 with 20 or 1000 (table 2 of ``bench_inner.py``).
 _MIN_STREAMED_COLUMNS, _MAX_STREAMED_COLUMNS = 32, 512
+# BLAS multiplies small matrices as they are, and copies large ones into panels first,
+# which takes as long as the product itself if there are few columns. A million of terms
+# is small. Half of the products of the matrix with itself need not be formed, which a
+# panel of some columns with those behind it makes use of.
+_PRODUCT_TERMS, _PANEL_COLUMNS = 2**19, 24
+# With more columns BLAS makes up for its copies.
+_MAX_PANELLED_COLUMNS = 256
 
 
 def predictions(rows, coef):
@@ -38,4 +45,35 @@ def predictions(rows, coef):
 
 def gram(rows):
     r"""Sum :math:`\sum_i x_i x_i^\top` of dense or sparse rows, as a dense matrix."""
-    return SparseGram(rows).toarray() if sparse.issparse(rows) else rows.T @ rows
+    if sparse.issparse(rows):
+        return SparseGram(rows).toarray()
+    n_rows, n_columns = rows.shape
+    is_small = 1 < n_columns <= _MAX_PANELLED_COLUMNS and n_rows >= n_columns
+    if is_small and rows.flags.c_contiguous:
+        return _panelled_gram(rows)
+    return rows.T @ rows
+
+
+def _panelled_gram(rows):
+    """Gram matrix from products of a few columns of a few rows with those behind."""
+    n_rows, n_columns = rows.shape
+    width = min(_PANEL_COLUMNS, -(-n_columns // 2))
+    # A power of two, as the rows of most chunks.
+    n_group = 1 << ((_PRODUCT_TERMS // (width * n_columns)).bit_length() - 1)
+    n_group = min(n_group, n_rows)
+    n_grouped = n_rows - n_rows % n_group
+    groups = rows[:n_grouped].reshape(-1, n_group, n_columns)
+    total = np.empty((n_columns, n_columns))
+    for start in range(0, n_columns, width):
+        stop = min(start + width, n_columns)
+        # Never a matrix with its own transpose, for which NumPy calls another routine.
+        first = start if stop < n_columns else start - 1
+        panels = groups[:, :, start:stop].transpose(0, 2, 1)
+        panel = np.matmul(panels, groups[:, :, first:]).sum(axis=0)
+        if n_grouped < n_rows:
+            panel += rows[n_grouped:, start:stop].T @ rows[n_grouped:, first:]
+        total[start:stop, first:], total[first:, start:stop] = panel, panel.T
+    # The two halves of a square were added in different orders.
+    last = total[start:, start:]
+    last[:] = (last + last.T) / 2
+    return total

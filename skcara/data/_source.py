@@ -27,15 +27,18 @@ _CHUNK_ENTRIES = 2**18
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 2**14
 # Slicing a sparse matrix costs more than a view, so its chunks have more rows.
 _MAX_SPARSE_CHUNK_ROWS = 2**15
-# A span is what one thread reads at a time. Its size does not depend on the number of
-# threads, hence neither does the order of the additions.
-_SPAN_CHUNKS = 16
+# A span is what one thread reads at a time: long enough that handing it over costs
+# nothing, and so short that a trial of threads, and the last one to finish, cost
+# little. Its size does not depend on the number of threads, hence neither does the
+# order of the additions.
+SPAN_CHUNKS = 4
 # Extended precision is read as double precision: no sum has a wider type.
 _WIDEST_BYTES = 8
 # Rows from which coordinates of the columns are estimated.
 _GLANCE_ROWS = 4096
-# Rows that are taken by number are copied in parts of this many.
-_TAKEN_ROWS = 1024
+# Entries of the parts in which rows are taken by number: small enough to be still in
+# the cache when they are put where they belong, and to need no memory that is new.
+_TAKEN_ENTRIES = 2**16
 
 
 def chunk_rows_for(entries_per_row: float, *, is_sparse: bool) -> int:
@@ -113,7 +116,7 @@ class Source(Protocol):
         """Return the results of all tasks from one read."""
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
-        """Yield copies of the rows with these numbers, in their order, in parts."""
+        """Yield the rows with these ascending numbers, in parts."""
 
     def glance(self) -> Chunk:
         """Return some thousand rows of positive weight, spread over the source.
@@ -167,8 +170,9 @@ class ArraySource:
     def facts(self) -> Facts:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
-        seen = self.glance()
-        target = weighted_centre(seen.target, seen.weights)
+        seen, target = self.glance(), np.zeros(())
+        if self._has_numbers:
+            target = weighted_centre(seen.target, seen.weights)
         return Facts(
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -184,9 +188,14 @@ class ArraySource:
         )
 
     @property
+    def _has_numbers(self):
+        """Whether targets are numbers, not class codes."""
+        return self.target.dtype.kind == "f"
+
+    @property
     def _depth(self):
-        n_spans = -(-self.n_rows // (_SPAN_CHUNKS * self.chunk_rows))
-        return min(self.chunk_rows, self.n_rows) + _SPAN_CHUNKS + n_spans
+        n_spans = -(-self.n_rows // (SPAN_CHUNKS * self.chunk_rows))
+        return min(self.chunk_rows, self.n_rows) + SPAN_CHUNKS + n_spans
 
     @cached_property
     def _first_row(self):
@@ -201,7 +210,7 @@ class ArraySource:
 
     def _target_moments(self, total, reference):
         """Moments of the targets, from sums around a reference near their means."""
-        if self.target.dtype.kind != "f":
+        if not self._has_numbers:
             return ()
         targets = self.target if self.target.ndim == 2 else self.target[:, None]
         sums, squares = 0.0, 0.0
@@ -227,11 +236,11 @@ class ArraySource:
 
     def run(self, tasks):
         """Return the results of all tasks from one read."""
-        span_rows = _SPAN_CHUNKS * self.chunk_rows
+        span_rows = SPAN_CHUNKS * self.chunk_rows
         spans = range(0, self.n_rows, span_rows)
 
         def visit_part(part):
-            chunk = self._chunk(part)
+            chunk = self._without_idle_rows(self._chunk(part.start, part))
             return [task.visit(chunk) for task in tasks]
 
         def merge(left, right):
@@ -244,7 +253,8 @@ class ArraySource:
             parts = self._slices(first, min(first + span_rows, self.n_rows))
             return reduce(merge, map(visit_part, parts))
 
-        totals = reduce(merge, self._threads.map(visit_span, spans))
+        kind = tuple(map(type, tasks))
+        totals = reduce(merge, self._threads.map(visit_span, spans, kind=kind))
         return [task.finish(total) for task, total in zip(tasks, totals, strict=True)]
 
     def release(self):
@@ -256,15 +266,17 @@ class ArraySource:
         for start in range(first, last, self.chunk_rows):
             yield slice(start, min(start + self.chunk_rows, last))
 
-    def _chunk(self, part: slice) -> Chunk:
-        chunk = Chunk(
-            part.start,
-            _readable(row_range(self.X, part.start, part.stop)),
+    def _chunk(self, start: int, part) -> Chunk:
+        """Chunk of a slice of the rows, or of rows by number."""
+        is_slice = isinstance(part, slice)
+        rows = row_range(self.X, part.start, part.stop) if is_slice else self.X[part]
+        return Chunk(
+            start,
+            _readable(rows),
             self.target[part],
             None if self.weights is None else self.weights[part],
             None if self.atom is None else self.atom[part],
         )
-        return self._without_idle_rows(chunk)
 
     def _without_idle_rows(self, chunk: Chunk) -> Chunk:
         """Hide what stands in rows of weight zero: it may be a code for missing."""
@@ -285,16 +297,14 @@ class ArraySource:
     # ---- single rows -----------------------------------------------------------
 
     def take(self, indices):
-        """Yield copies of the rows with these numbers, in their order, in parts."""
-        for start in range(0, len(indices), _TAKEN_ROWS):
-            part = indices[start : start + _TAKEN_ROWS]
-            yield Chunk(
-                start,
-                _readable(self.X[part]),
-                self.target[part],
-                None if self.weights is None else self.weights[part],
-                None if self.atom is None else self.atom[part],
-            )
+        """Yield the rows with these ascending numbers, in parts."""
+        step = max(_TAKEN_ENTRIES * self.n_rows // max(self.n_entries, 1), 1)
+        for start in range(0, len(indices), step):
+            part = indices[start : start + step]
+            # Neighbours need no copy.
+            if part[-1] - part[0] == len(part) - 1:
+                part = slice(part[0], part[-1] + 1)
+            yield self._chunk(start, part)
 
     def glance(self):
         """Return every so-manieth row, with its target and its weight.
@@ -356,7 +366,7 @@ def weighted_centre(values, weights):
         return centre
     mean = weights @ values / weights.sum()
     # Two rows tell of most columns that they are not constant.
-    if not np.any(values[0] == values[-1]):
+    if not (values[0] == values[-1]).any():
         return mean
     return np.where((values == values[0]).all(axis=0), values[0], mean)
 

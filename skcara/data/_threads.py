@@ -4,11 +4,19 @@ A pass takes milliseconds, and starting, feeding and ending a pool for it takes 
 than the pass. Here the threads of a source live as long as a fit. How many there are is
 joblib's decision, so that its configuration is respected. They are threads whatever
 backend is configured, because the rows are not to be copied.
+
+Whether threads pay depends on the machine: products of matrices share nothing, but
+reads of few columns share the memory, and threads that hand Python's lock to each other
+after every short operation may take longer than one of them alone. So the first items
+of each kind of work are a trial, and the others go the faster way. The results are the
+same either way.
 """
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -16,6 +24,9 @@ from joblib import effective_n_jobs
 # With fewer items for each thread than this, the last one to finish costs more than the
 # others have saved.
 _MIN_ITEMS_PER_THREAD = 2
+# Items that one thread works on in a trial, alone and beside the others: two, because
+# the first one that it meets is slow, and every item more is lost if the trial fails.
+_TRIED_ITEMS = 2
 # Items that are handed out ahead of the one that is waited for: results may be large.
 _ITEMS_AHEAD_PER_THREAD = 2
 
@@ -33,6 +44,8 @@ class Threads:
         self._n_jobs = n_jobs
         self._executor: ThreadPoolExecutor | None = None
         self._n_threads = 0
+        # Whether threads pay, by kind of work.
+        self._pays: dict[Hashable, bool] = {}
 
     def map(
         self,
@@ -40,6 +53,7 @@ class Threads:
         items: Sequence,
         *,
         min_items: int = _MIN_ITEMS_PER_THREAD,
+        kind: Hashable = None,
     ) -> Iterator:
         """Yield ``function(item)`` for every item, in order.
 
@@ -49,12 +63,40 @@ class Threads:
         items : sequence
         min_items : int
             Items that are worth a thread.
+        kind : hashable, optional
+            Name of work whose items take about the same time. Threads are used for it
+            if they turn out to be faster than one; without a name they always are.
         """
         most = len(items) // min_items
         n_threads = min(effective_n_jobs(self._n_jobs), most) if most > 1 else 1
-        if n_threads == 1:
+        if n_threads == 1 or not self._pays.get(kind, True):
             return map(function, items)
-        return self._map_in_threads(function, items, n_threads)
+        if kind is None or kind in self._pays:
+            return self._map_in_threads(function, items, n_threads)
+        return self._map_on_trial(function, items, n_threads, kind)
+
+    def _map_on_trial(self, function, items, n_threads, kind):
+        """Map the first items alone, some more in threads, the rest the faster way."""
+        remaining = iter(items)
+        alone = together = 0.0
+        for item in islice(remaining, _TRIED_ITEMS):
+            started = time.perf_counter()
+            result = function(item)
+            alone = time.perf_counter() - started  # of the last one
+            yield result
+        tried = list(islice(remaining, _TRIED_ITEMS * n_threads))
+        executor = self._started(n_threads)
+        started = time.perf_counter()
+        results = list(executor.map(function, tried))
+        together = time.perf_counter() - started
+        if len(tried) == _TRIED_ITEMS * n_threads:
+            self._pays[kind] = together < len(tried) * alone
+        yield from results
+        rest = list(remaining)
+        if self._pays.get(kind, True):
+            yield from self._map_in_threads(function, rest, n_threads)
+        else:
+            yield from map(function, rest)
 
     def _map_in_threads(self, function, items, n_threads):
         executor = self._started(n_threads)

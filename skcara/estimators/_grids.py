@@ -13,14 +13,15 @@ def check_l1_ratios(l1_ratio) -> tuple[float, ...]:
     ValueError
         If there is none, or one of them is not in [0, 1].
     """
-    ratios = np.atleast_1d(np.asarray(l1_ratio, dtype=np.float64))
-    if ratios.ndim != 1 or not ratios.size:
+    ratios = [l1_ratio] if isinstance(l1_ratio, Real) else list(l1_ratio)
+    if not ratios or not all(isinstance(ratio, Real) for ratio in ratios):
         raise ValueError(
             f"l1_ratio must be a number or a list of numbers, got {l1_ratio!r}."
         )
-    if not ((ratios >= 0) & (ratios <= 1)).all():
+    values = tuple(map(float, ratios))
+    if not all(0 <= value <= 1 for value in values):
         raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio!r}.")
-    return tuple(ratios.tolist())
+    return values
 
 
 def check_alphas(alphas):

@@ -53,12 +53,13 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
         the grid begins where all coefficients are zero; for ``l1_ratio=0``, where
         their norm is a thousandth of that without a penalty.
     fit_intercept : bool, default=True
-        Whether to fit the intercept, which is never penalised.
+        Whether to fit the intercept, which is never penalised. Without one,
+        `standardize` still centres the features, as a scaler would.
     positive : bool, default=False
         Whether coefficients must be non-negative.
     standardize : bool, default=False
-        Whether every fold, and the final fit, divides the features by their standard
-        deviation on its own training rows, as a
+        Whether every fold, and the final fit, standardises the features with mean and
+        standard deviation of its own training rows, as a
         :class:`~sklearn.preprocessing.StandardScaler` in a pipeline inside the folds
         would. The penalty acts on the standardised coefficients; `coef_` is in the
         units of `X`.
@@ -90,7 +91,8 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
     coef_ : ndarray of shape (n_features,)
         Coefficients on all rows, exactly zero where the penalty says so.
     intercept_ : float
-        Intercept, 0.0 without one.
+        Intercept, 0.0 without one; without one but with `standardize`, what the means
+        of the features contribute.
     mse_path_ : ndarray of shape ([n_l1_ratios,] n_alphas, n_folds)
         Mean squared errors on the held-out rows, weighted with `sample_weight`. NaN in
         folds that a callback has skipped.

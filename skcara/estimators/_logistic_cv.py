@@ -13,6 +13,7 @@ from skcara._sklearn_compat import (
     StrOptions,
     fit_context,
 )
+from skcara.data import random_generator
 from skcara.estimators._base import LinearModel, all_or_nothing
 from skcara.estimators._classifier import LinearClassifierMixin, linear_attributes
 from skcara.estimators._docstrings import fill_docstring
@@ -57,16 +58,18 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
     l1_ratios : array-like of floats in [0, 1], default=(0.0,)
         Shares of the L1 term; the best of them is chosen along with the penalty.
     fit_intercept : bool, default=True
-        Whether to fit the intercept, which is never penalised.
+        Whether to fit the intercept, which is never penalised. Must be True with
+        `standardize`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the fits, not in the scores. "balanced" gives every
         class the same total weight on all rows, as in the twin.
     standardize : bool, default=False
-        Whether every fold, and the final fit, divides the features by their standard
-        deviation on its own training rows, as a
+        Whether every fold, and the final fit, standardises the features with mean and
+        standard deviation of its own training rows, as a
         :class:`~sklearn.preprocessing.StandardScaler` in a pipeline inside the folds
-        would. The penalty acts on the standardised coefficients; `coef_` is in the
-        units of `X`. Costs one read more.
+        would. The penalty acts on the standardised coefficients, `tol` and
+        `optimality_` are about them; `coef_` is in the units of `X`. Costs one read
+        more.
     cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn: None means five, stratified, without shuffling.
         Groups reach a splitter by metadata routing. For rows that are not in memory a
@@ -288,7 +291,7 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
             standardize=self.standardize,
             tol=self.tol,
             max_iter=self.max_iter,
-            rng=self._random_state(),
+            rng=random_generator(self._seed()),
         )
         found, self.n_passes_ = drive_search(search, data.source, on_report)
         return found
@@ -313,12 +316,12 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         intercept = np.zeros(len(start))
         if self.fit_intercept:
             intercept = start[:, -1]
-        problem = grid.full_problem(source, number, found.scale)
+        problem = grid.full_problem(source, number, found.units)
         solver = factory.start(
             problem,
             start[:, :n_features].T.copy(),
             intercept,
-            self._random_state(),
+            self._seed(),
         )
         to_user = factory.coordinates.to_user
 

@@ -27,12 +27,12 @@ def check_cs(Cs) -> np.ndarray:
     """
     if isinstance(Cs, Integral):
         return np.logspace(-4, 4, int(Cs))
-    values = np.asarray(list(Cs), dtype=np.float64)
-    if values.ndim != 1 or not values.size:
+    values = list(Cs)
+    if not values or not all(isinstance(value, Real) for value in values):
         raise ValueError(f"Cs must be a number or a list of numbers, got {Cs!r}.")
-    if not (values > 0).all():
+    if not all(value > 0 for value in values):
         raise ValueError(f"Cs must be positive, got {Cs!r}.")
-    return values
+    return np.array(values, dtype=np.float64)
 
 
 def check_ratios(l1_ratios) -> np.ndarray:
@@ -102,7 +102,7 @@ class LogisticGrid:
             l1[:, None], l2[:, None], np.zeros((len(l1), 1), dtype=bool)
         )
 
-    def fold_problems(self, source: Source, folds, weights, scales, **test):
+    def fold_problems(self, source: Source, folds, weights, units, **test):
         """All folds and penalties.
 
         Parameters
@@ -111,16 +111,16 @@ class LogisticGrid:
         folds : pair of FoldSets and labels
         weights : pair of ndarray of shape (n_folds,)
             Total weights of training and test sets.
-        scales : list of ndarray of shape (n_features,)
-            What features are divided by, for each fold.
+        units : list of Coordinates
+            In which features are penalised, for each fold.
         **test
             What :class:`~skcara.solvers.paths.FoldProblems` has to know about scores.
         """
         (sets, labels), (train_weights, test_weights) = folds, weights
         n_penalties = len(self.ratios) * len(self.Cs)
         penalties = [
-            [self.penalty(number, weight, scale) for number in range(n_penalties)]
-            for weight, scale in zip(train_weights, scales, strict=True)
+            [self.penalty(number, weight, one.scale) for number in range(n_penalties)]
+            for weight, one in zip(train_weights, units, strict=True)
         ]
         weak_last = np.argsort(self.Cs, kind="stable")
         chains = [
@@ -138,16 +138,18 @@ class LogisticGrid:
             chains,
             train_weights,
             test_weights,
+            units,
             **test,
         )
 
-    def full_problem(self, source: Source, number: int, scale) -> Problem:
+    def full_problem(self, source: Source, number: int, units) -> Problem:
         """The problem of one penalty on all rows, in the user's coordinates."""
         facts = source.facts
         return Problem(
             facts,
             self.loss,
-            self.penalty(number, facts.total_weight, scale),
+            self.penalty(number, facts.total_weight, units.scale),
             KKTViolation(),
             Coordinates.of_user(facts.n_features, self.fit_intercept),
+            units=units,
         )

@@ -2,22 +2,34 @@
 
 import warnings
 from contextlib import contextmanager
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from skcara.data import FoldBatch, FoldSets, one_blas_thread
+from skcara._sklearn_compat import Interval, validated
+from skcara.data import (
+    Coordinates,
+    FoldBatch,
+    FoldSets,
+    one_blas_thread,
+    random_generator,
+)
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._inputs import array_source, opened_rows
-from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
-from skcara.estimators._logistic_search import stacked_coef
-from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.estimators._logistic_cv import CaLogisticRegressionCV
+from skcara.estimators._logistic_grid import LogisticGrid, check_cs
+from skcara.estimators._logistic_search import solve_columns, stacked_coef
+from skcara.estimators._validation import (
+    bad_values_explained,
+    check_sample_weight,
+    encode_labels,
+    make_seed,
+)
 from skcara.io._predictions import is_lazy
 from skcara.solvers import drive_search
-from skcara.solvers.paths import search_folds
 
 # Reads of a source: a survey and one after each of some steps.
 _READS = 8
@@ -38,6 +50,11 @@ class LogisticPath(NamedTuple):
     optimalities: np.ndarray
 
 
+@validated(
+    CaLogisticRegressionCV._parameter_constraints,
+    l1_ratio=[Interval(Real, 0, 1, closed="both")],
+    sample_weight=["array-like", Real, None],
+)
 def logistic_path(
     X,
     y=None,
@@ -81,8 +98,8 @@ def logistic_path(
         Most rounds, each of which reads the data once for all penalties.
     n_jobs : int, default=None
         Threads that read the data, as in joblib. The result does not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the choice of the rows in a sample.
+    random_state : int, RandomState or Generator instance or None, default=None
+        Seed of the choice of the rows in a sample. None is a fixed seed.
 
     Returns
     -------
@@ -106,8 +123,8 @@ def logistic_path(
     >>> coefs.shape
     (2, 3, 5)
     """
-    Cs, ratios = check_cs(Cs), check_ratios([l1_ratio])
-    rng = check_random_state(0 if random_state is None else random_state)
+    Cs, ratios = check_cs(Cs), np.array([l1_ratio], dtype=np.float64)
+    rng = random_generator(make_seed(random_state))
     weights = class_weight, sample_weight
     with _opened_source(X, y, *weights, n_jobs) as (classes, source):
         grid = LogisticGrid(Cs, ratios, len(classes), fit_intercept)
@@ -117,10 +134,10 @@ def logistic_path(
             source,
             (FoldSets([batch]), batch.labels),
             totals,
-            [np.ones(facts.n_features)],
+            [Coordinates.of_user(facts.n_features, fit_intercept)],
             has_test=False,
         )
-        search = search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
+        search = solve_columns(problems, tol=tol, max_iter=max_iter, rng=rng)
         with one_blas_thread():
             last, n_reads = drive_search(search, source)
     coefs = [stacked_coef(problems.coordinates, column.base) for column in last.columns]
@@ -155,4 +172,5 @@ def _opened_source(X, y, class_weight, sample_weight, n_jobs):
     if class_weight is not None:
         weights = ClassWeights(class_weight, classes, codes, weights)
     labels = FoldBatch.of_all_rows(X.shape[0]).labels
-    yield classes, array_source(X, codes, weights, atom=labels, n_jobs=n_jobs)
+    with bad_values_explained(X, "logistic_path"):
+        yield classes, array_source(X, codes, weights, atom=labels, n_jobs=n_jobs)

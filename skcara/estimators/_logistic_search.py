@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from skcara.data import Coordinates
 from skcara.estimators._classifier import linear_attributes
 from skcara.estimators._held_out import score_held_out
 from skcara.estimators._logistic_data import SearchData
 from skcara.estimators._logistic_grid import LogisticGrid
+from skcara.objective import ColumnMoments
 from skcara.passes import AtomMasses, FoldMoments
 from skcara.solvers.paths import Column, FoldProblems, SearchRound, search_folds
 
@@ -28,8 +30,8 @@ class Found:
         Ordered by fold, then by penalty.
     paths : ndarray of shape (n_folds, n_penalties, n_outputs, n_features [+ 1])
     scores : ndarray of shape (n_folds, n_penalties)
-    scale : ndarray of shape (n_features,)
-        What features are divided by in a fit of all rows.
+    units : Coordinates
+        In which features are penalised in a fit of all rows.
     is_stopped : bool
         Whether somebody asked to stop.
     folds_without_class : list of int
@@ -39,7 +41,7 @@ class Found:
     columns: list[Column]
     paths: np.ndarray
     scores: np.ndarray
-    scale: np.ndarray
+    units: Coordinates
     is_stopped: bool
     folds_without_class: list[int]
 
@@ -63,16 +65,27 @@ def search_logistic(
     Returns
     -------
     found : Found
+
+    Raises
+    ------
+    ValueError
+        If features shall be centred and there is no intercept.
     """
-    scales, masses = yield from _first_read(data, standardize)
+    if standardize and not grid.fit_intercept:
+        raise ValueError(
+            "standardize=True centres the features, which takes an intercept: use "
+            "fit_intercept=True, or a scaler with with_mean=False in a pipeline."
+        )
+    moments, masses = yield from _first_read(data, standardize)
+    units = [_units(one, grid.fit_intercept) for one in moments]
     problems = grid.fold_problems(
         data.source,
         (data.sets, data.labels),
         data.set_weights(masses),
-        scales[:-1],
+        units[:-1],
         test_factors=data.inverse_factors if data.uses_losses else None,
     )
-    last = yield from search_folds(problems, tol=tol, max_iter=max_iter, rng=rng)
+    last = yield from solve_columns(problems, tol=tol, max_iter=max_iter, rng=rng)
     params = np.array([column.base for column in last.columns])
     params = params.reshape(data.sets.n_folds, -1, *params.shape[1:])
     paths = _paths(problems, params)
@@ -84,10 +97,30 @@ def search_logistic(
         last.columns,
         paths,
         scores,
-        scales[-1],
+        units[-1],
         last.is_stopped,
         data.folds_without_class(masses),
     )
+
+
+def solve_columns(
+    problems: FoldProblems, **options
+) -> Generator[Any, Any, SearchRound]:
+    """Solve all columns, as :func:`skcara.solvers.paths.search_folds`.
+
+    Raises
+    ------
+    FloatingPointError
+        If a gradient on the full data is not finite.
+    """
+    last = yield from search_folds(problems, **options)
+    anchors = (column.anchor for column in last.columns)
+    if not all(one is not None and np.isfinite(one.optimality) for one in anchors):
+        raise FloatingPointError(
+            "Gradients are not finite: X contains values that are too large. Scale "
+            "them."
+        )
+    return last
 
 
 def score_losses(current: SearchRound) -> np.ndarray:
@@ -97,16 +130,17 @@ def score_losses(current: SearchRound) -> np.ndarray:
 
 
 def _first_read(data: SearchData, standardize: bool):
-    """What features are divided by, and weights of atoms; reads only if it must.
+    """Moments of features, and weights of atoms; reads only if it must.
 
     Returns
     -------
-    scales : list of ndarray of shape (n_features,)
-        For each fold, and for all rows.
+    moments : list of ColumnMoments
+        Of each training set, and of all rows; zero and one without a scaler.
     masses : list of ndarray
         See :class:`SearchData`.
     """
     facts, n_folds = data.source.facts, data.sets.n_folds
+    n_features = facts.n_features
     requests: list = []
     if data.masses is None:
         requests.append(AtomMasses(data.sets.n_atoms, len(data.classes)))
@@ -115,11 +149,17 @@ def _first_read(data: SearchData, standardize: bool):
         sets = data.sets.with_all_rows()
         requests.append(FoldMoments(facts, sets, data.inverse_factors))
     answers = yield requests
-    scales = [np.ones(facts.n_features)] * (n_folds + 1)
+    moments = [ColumnMoments(np.zeros(n_features), np.ones(n_features))] * (n_folds + 1)
     if standardize:
-        spreads = [np.sqrt(one.variance) for one in answers[-1]]
-        scales = [np.where(spread > 0, spread, 1.0) for spread in spreads]
-    return scales, answers[0] if data.masses is None else data.masses
+        moments = answers[-1]
+    return moments, answers[0] if data.masses is None else data.masses
+
+
+def _units(moments: ColumnMoments, fit_intercept: bool) -> Coordinates:
+    """Coordinates in which columns have these moments taken out."""
+    spread = np.sqrt(moments.variance)
+    scale = np.where(spread > 0, spread, 1.0)
+    return Coordinates(moments.mean, scale, fit_intercept)
 
 
 def _paths(problems: FoldProblems, params):

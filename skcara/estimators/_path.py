@@ -2,16 +2,19 @@
 
 import warnings
 from contextlib import contextmanager
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
+from skcara._sklearn_compat import Interval, validated
 from skcara.data import one_blas_thread
-from skcara.estimators._grids import check_alphas, check_l1_ratios
+from skcara.estimators._grids import check_alphas
 from skcara.estimators._inputs import array_source, opened_rows
-from skcara.estimators._validation import check_sample_weight
+from skcara.estimators._lasso_cv import CaLassoCV
+from skcara.estimators._validation import bad_values_explained, check_sample_weight
 from skcara.io._predictions import is_lazy
 from skcara.solvers import drive_search
 from skcara.solvers.paths import PenaltyGrid, solve_full_path
@@ -35,6 +38,11 @@ class LassoPath(NamedTuple):
     dual_gaps: np.ndarray
 
 
+@validated(
+    CaLassoCV._parameter_constraints,
+    l1_ratio=[Interval(Real, 0, 1, closed="both")],
+    sample_weight=["array-like", Real, None],
+)
 def lasso_path(
     X,
     y=None,
@@ -109,17 +117,8 @@ def lasso_path(
     >>> print(alphas, coefs.round(1)[:, 1])
     [1.  0.1] [0.9 1.9 0. ]
     """
-    ratios = check_l1_ratios(l1_ratio)
-    if len(ratios) > 1:
-        raise ValueError(f"lasso_path takes one l1_ratio, got {l1_ratio!r}.")
-    if not eps > 0:
-        raise ValueError(f"eps must be positive, got {eps!r}.")
-    if not tol >= 0:
-        raise ValueError(f"tol must be non-negative, got {tol!r}.")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
     grid = PenaltyGrid(
-        ratios,
+        (float(l1_ratio),),
         check_alphas(alphas),
         eps,
         fit_intercept=fit_intercept,
@@ -157,7 +156,8 @@ def _opened_source(X, y, sample_weight, n_jobs):
     y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
-    yield array_source(X, y, weights, n_jobs=n_jobs)
+    with bad_values_explained(X, "lasso_path"):
+        yield array_source(X, y, weights, n_jobs=n_jobs)
 
 
 def _check_target_shape(shape):

@@ -1,10 +1,11 @@
 """Checks at the border: what passes here is trusted by all the layers below."""
 
 from contextlib import contextmanager
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
@@ -17,6 +18,8 @@ _MAX_LABEL_RANGE = 1 << 16
 # Up to this many entries X is searched for NaN and infinity before the fit. A larger
 # one is not read for this alone: no such entry can hide from the first gradient.
 _MAX_CHECKED_ENTRIES = 1 << 20
+# What scikit-learn leaves as it is.
+_PLAIN_TYPES = np.dtype(np.float64), np.dtype(np.int64)
 # Squares of larger values overflow, or leave no room for their sum.
 _LARGEST_VALUE = 1e150
 
@@ -41,7 +44,7 @@ def check_training_data(estimator, X, y, **options):
         estimator, X, y, accept_sparse="csr", dtype="numeric", **options
     )
     if _is_checked_before(X):
-        _assert_finite(X, estimator)
+        _assert_finite(X, type(estimator).__name__)
     return X, y
 
 
@@ -73,8 +76,7 @@ def _is_clean(X, y):
     Its checks of all that could be handed over take as long as a small fit.
     """
     are_plain = all(
-        type(array) is np.ndarray and array.dtype in (np.float64, np.int64)
-        for array in (X, y)
+        type(array) is np.ndarray and array.dtype in _PLAIN_TYPES for array in (X, y)
     )
     if not are_plain or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
         return False
@@ -84,7 +86,7 @@ def _is_clean(X, y):
 
 
 @contextmanager
-def bad_values_explained(X, estimator):
+def bad_values_explained(X, caller: str):
     """Turn a failure caused by NaN, infinity or overflow in ``X`` into a clear error.
 
     An objective that is not finite is an error in itself, so that warnings on the way
@@ -95,8 +97,8 @@ def bad_values_explained(X, estimator):
             yield
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         if not is_lazy(X):
-            _assert_finite(X, estimator)
-            _assert_moderate(X, estimator)
+            _assert_finite(X, caller)
+            _assert_moderate(X, caller)
         if isinstance(error, FloatingPointError):
             raise ValueError(str(error)) from error
         raise
@@ -106,10 +108,9 @@ def _is_checked_before(X):
     return sparse.issparse(X) or X.size <= _MAX_CHECKED_ENTRIES
 
 
-def _assert_finite(X, estimator):
-    name = type(estimator).__name__
+def _assert_finite(X, caller: str):
     for values in _entries(X):
-        assert_all_finite(values, estimator_name=name, input_name="X")
+        assert_all_finite(values, estimator_name=caller, input_name="X")
 
 
 def _entries(X):
@@ -122,16 +123,16 @@ def _entries(X):
         yield table[start : start + _MAX_LABEL_RANGE]
 
 
-def _assert_moderate(X, estimator):
+def _assert_moderate(X, caller: str):
     """Refuse values whose squares overflow: no sum of squares would be finite."""
     parts = (part for part in _entries(X) if part.size and part.dtype.kind == "f")
     for value in (float(most) for v in parts for most in (v.max(), v.min())):
         if abs(value) > _LARGEST_VALUE:
             raise ValueError(
                 f"X contains {value:.3g}, whose square overflows. "
-                f"{type(estimator).__name__} needs values of at most "
-                f"{_LARGEST_VALUE:.0e} in size: scale the column down, or give a row "
-                "in which such a value stands for a missing one the weight zero."
+                f"{caller} needs values of at most {_LARGEST_VALUE:.0e} in size: "
+                "scale the column down, or give a row in which such a value stands "
+                "for a missing one the weight zero."
             )
 
 
@@ -168,6 +169,15 @@ def check_sample_weight(sample_weight, n_rows: int):
     if not np.isfinite(weights.sum()):
         raise ValueError("The sum of sample_weight overflows; divide it by its mean.")
     return weights
+
+
+def make_seed(random_state) -> int | np.random.RandomState:
+    """Return the seed of random numbers that users ask for; None is a fixed one."""
+    if random_state is None or isinstance(random_state, Integral):
+        return int(random_state or 0)
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.integers(2**32))
+    return check_random_state(random_state)
 
 
 def encode_labels(y):

@@ -185,6 +185,15 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
     )
 
 
+def pick_rows(block: Block, rows: np.ndarray) -> Block:
+    """Copy the rows of a block with these numbers."""
+    return block._replace(
+        rows=block.rows[rows],
+        target=block.target[rows],
+        weights=None if block.weights is None else block.weights[rows],
+    )
+
+
 def join_blocks(blocks: list[Block]) -> Block:
     """Return one block with the rows of all, a copy unless there is only one."""
     if len(blocks) == 1:
@@ -230,13 +239,14 @@ def cut_chunks(
             waiting.append(slice_block(block, position, stop))
             n_waiting, position = n_waiting + stop - position, stop
             if n_waiting == chunk_rows:
-                yield _as_chunk(join_blocks(waiting), start)
+                yield as_chunk(join_blocks(waiting), start)
                 start, waiting, n_waiting = start + chunk_rows, [], 0
     if waiting:
-        yield _as_chunk(join_blocks(waiting), start)
+        yield as_chunk(join_blocks(waiting), start)
 
 
-def _as_chunk(block, start):
+def as_chunk(block: Block, start: int) -> Chunk:
+    """Return the rows of a block, of which the first has the number ``start``."""
     return Chunk(start, block.rows, block.target, block.weights)
 
 

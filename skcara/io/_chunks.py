@@ -75,6 +75,9 @@ class ChunkReader(StreamReader):
             yield start, block
             start += block.n_rows
         if self._lengths is None:
+            # A chunk that was looked at before must be there again.
+            n_seen = int(self._layout is not None)
+            _check_count(max(len(lengths), n_seen), len(lengths))
             self._lengths = lengths
         _check_count(len(self._lengths), len(lengths))
 

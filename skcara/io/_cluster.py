@@ -3,7 +3,7 @@
 A task for every part would cost the scheduler a millisecond each, in every pass. Parts
 are put on *shelves*: a shelf is one result that holds many parts, made where the parts
 are. A pass sends one task to each thread of the cluster, which visits a few shelves
-and sends back the nodes of the tree of all parts that it could add up.
+and sends back what it could add up.
 
 Everything is computed from the user's collection by pure functions. When a worker dies,
 Dask computes what it held once more, elsewhere, with the same bits.
@@ -20,17 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skcara.data import labels_between, one_blas_thread
-from skcara.io._blocks import Block
+from skcara.io._blocks import Block, pick_rows
 from skcara.io._optional import import_optional
 from skcara.io._parts import (
     PartFacts,
     Pooling,
     describe_part,
-    take_from_part,
     visit_part,
 )
 from skcara.io._pool import Pool
-from skcara.io._tree import TreeSum
+from skcara.io._sums import PartSum
 
 # Shelves for each thread: few, because each costs the scheduler some time, but enough
 # to spread the load of a worker that was lost over the others.
@@ -56,14 +55,11 @@ class ClusterExecutor:
     parts : list of Delayed
         Each a :class:`Block`.
     client : distributed.Client
-    is_persisted : bool
-        Whether the parts are in the memory of the workers already.
     """
 
-    def __init__(self, parts, client, is_persisted: bool):
+    def __init__(self, parts, client):
         self._parts = parts
         self._client = client
-        self._is_persisted = is_persisted
         self._distributed = import_optional(
             "distributed", extra="dask", needed_by="from_dask"
         )
@@ -79,7 +75,8 @@ class ClusterExecutor:
         if self._shelves:
             return
         threads = self._threads()
-        blocks = self._compute_blocks(threads)
+        # Wherever Dask computes them, next to what they are made of.
+        blocks = self._client.compute(self._parts)
         self._wait(blocks)
         numbers = {block.key: number for number, block in enumerate(blocks)}
         held = defaultdict(list)
@@ -126,20 +123,6 @@ class ClusterExecutor:
         self._wait(extended)
         _release(self._shelves)
         self._shelves, self._numbers_of = extended, numbers_of
-
-    def _compute_blocks(self, threads):
-        """Futures of the parts, neighbours on the same worker if that costs nothing."""
-        if self._is_persisted:
-            return self._client.compute(self._parts)
-        slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
-        blocks = []
-        ranges = _split(range(len(self._parts)), len(slots))
-        for worker, group in zip(slots, ranges, strict=False):
-            parts = [self._parts[number] for number in group]
-            blocks += self._client.compute(
-                parts, workers=[worker], allow_other_workers=True
-            )
-        return blocks
 
     def release(self):
         """Let the cluster forget the shelves."""
@@ -189,25 +172,23 @@ class ClusterExecutor:
             self.load()
             self._label_rows(labels)
         n_parts = len(self._parts)
-        tree, is_labelled = TreeSum(n_parts, task), labels is not None
+        total, is_labelled = PartSum(n_parts, task), labels is not None
         options = (task, n_parts, layout, chunk_rows, is_labelled)
-        for nodes in self._map(_visit_shelves, *options):
-            for node in nodes:
-                tree.add(*node)
-        return tree.total()
+        for share in self._map(_visit_shelves, *options):
+            total.absorb(share)
+        return total.total()
 
     def survey(self, task, pool: Pool, layout, chunk_rows):
         """Survey all parts by addresses; see :class:`LocalExecutor`."""
         n_parts = len(self._parts)
-        tree, lengths = TreeSum(n_parts, task), [0] * n_parts
+        total, lengths = PartSum(n_parts, task), [0] * n_parts
         options = (task, pool, n_parts, layout, chunk_rows)
-        for nodes, found, group_lengths in self._map(_survey_shelves, *options):
-            for node in nodes:
-                tree.add(*node)
+        for share, found, group_lengths in self._map(_survey_shelves, *options):
+            total.absorb(share)
             for number, length in group_lengths.items():
                 lengths[number] = length
             pool.absorb(found)
-        return tree.total(), pool, lengths
+        return total.total(), pool, lengths
 
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
@@ -315,33 +296,33 @@ def _describe_shelves(shelves):
 
 
 def _visit_shelves(task, n_parts, layout, chunk_rows, is_labelled, shelves):
-    """Nodes of the tree that the parts on some shelves add up to."""
+    """What the parts on some shelves add up to."""
     row_numbers = {k: v for shelf in shelves for k, v in shelf.row_numbers.items()}
     labels = {}
     if is_labelled:
         labels = {k: v for shelf in shelves for k, v in shelf.labels.items()}
-    tree = TreeSum(n_parts, task)
+    total = PartSum(n_parts, task)
     with _shared_blas_limit():
         for number, block in _parts_of(shelves):
             own = row_numbers.get(number), labels.get(number)
-            total = visit_part(task, number, block, layout, chunk_rows, *own)
-            tree.add(0, number, total)
-    return list(tree.nodes())
+            result = visit_part(task, number, block, layout, chunk_rows, *own)
+            total.add(number, result)
+    return total.share()
 
 
 def _survey_shelves(task, pool, n_parts, layout, chunk_rows, shelves):
-    """Nodes of the tree, a pool, and the lengths of the parts on some shelves."""
+    """Sum, pool and lengths of the parts on some shelves."""
     pool = pool.fresh()
     unnumbered = [shelf._replace(row_numbers={}) for shelf in shelves]
     task = Pooling(task, pool)
-    nodes = _visit_shelves(task, n_parts, layout, chunk_rows, False, unnumbered)
+    share = _visit_shelves(task, n_parts, layout, chunk_rows, False, unnumbered)
     pool.shrink()
-    return nodes, pool, {number: b.n_rows for number, b in _parts_of(shelves)}
+    return share, pool, {number: b.n_rows for number, b in _parts_of(shelves)}
 
 
 def _take_from_shelves(wanted, shelves):
     return {
-        number: take_from_part(block, wanted[number])
+        number: pick_rows(block, wanted[number])
         for number, block in _parts_of(shelves)
         if number in wanted
     }

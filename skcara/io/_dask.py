@@ -7,7 +7,7 @@ import numpy as np
 
 from skcara.data import Chunk, chunk_rows_for
 from skcara.io._addresses import starts_of, to_numbers
-from skcara.io._blocks import Layout, cut_chunks, located
+from skcara.io._blocks import Layout, as_chunk, cut_chunks, located
 from skcara.io._cluster import ClusterExecutor
 from skcara.io._dask_parts import bind_parts, is_dask
 from skcara.io._local import LocalExecutor
@@ -58,7 +58,7 @@ def from_dask(X, y, sample_weight=None, client=None) -> DataSource:
     if client is None:
         executor = LocalExecutor(parts)
     else:
-        executor = ClusterExecutor(parts, client, _is_persisted(X))
+        executor = ClusterExecutor(parts, client)
     return DataSource(DaskReader(executor, len(parts), (X, y, sample_weight)))
 
 
@@ -67,11 +67,6 @@ def _default_client():
     base = import_optional("dask.base", extra="dask", needed_by="from_dask")
     client = getattr(base.get_scheduler(), "__self__", None)
     return client if hasattr(client, "who_has") else None
-
-
-def _is_persisted(X) -> bool:
-    distributed = import_optional("distributed", extra="dask", needed_by="from_dask")
-    return bool(distributed.futures_of(X))
 
 
 class DaskReader:
@@ -190,7 +185,7 @@ class DaskReader:
         }
         done = 0
         for _, block in self._executor.take(wanted):
-            yield Chunk(done, block.rows, block.target, block.weights)
+            yield as_chunk(block, done)
             done += block.n_rows
 
     def chunks(self) -> Iterator[Chunk]:

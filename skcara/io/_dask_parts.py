@@ -2,8 +2,9 @@
 
 Dask optimises collections one at a time. Split on their own, ``frame[columns]`` and
 ``frame["y"]`` of the same files may get different partitions, and rows would meet the
-targets of others. So all are bound into one collection first and split afterwards, and
-the lengths are checked where the partitions are.
+targets of others; ``table[:, 1:]`` and ``table[:, 0]`` would each compute the table, on
+different workers. So all are bound into one graph first and split afterwards, and the
+lengths are checked where the partitions are.
 """
 
 import numpy as np
@@ -16,8 +17,9 @@ _NEEDED_BY = "from_dask"
 
 
 def is_dask(X) -> bool:
-    """Whether ``X`` is a collection of Dask; imports nothing."""
-    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+    """Whether ``X`` is an array or a frame of Dask; imports nothing."""
+    # Delayed objects have every attribute, but no private one.
+    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
 
 
 def is_dask_frame(collection) -> bool:
@@ -33,9 +35,15 @@ def bind_parts(X, y, sample_weight=None) -> list:
     """Blocks of rows with their targets and weights, as a list of Delayed."""
     columns = {"y": y, "sample_weight": sample_weight}
     columns = {name: c for name, c in columns.items() if c is not None}
-    if is_dask_frame(X):
-        return _bind_frames(X, columns)
-    return _bind_arrays(X, columns)
+    bind = _bind_frames if is_dask_frame(X) else _bind_arrays
+    dask = import_optional("dask", extra="dask", needed_by=_NEEDED_BY)
+    make = dask.delayed(_make_part)
+    return [make(number, *pieces) for number, pieces in enumerate(bind(X, columns))]
+
+
+def _make_part(number, *pieces):
+    # Pieces of frames are bound already.
+    return make_part(number, *(pieces[0] if len(pieces) == 1 else pieces))
 
 
 # ---- frames ----------------------------------------------------------------------
@@ -57,40 +65,39 @@ def _bind_frames(X, columns):
                 "Take both from one DataFrame, or repartition one like the other."
             )
     bound = frames.map_partitions(
-        _tuple_of,
+        _bound,
         X,
         *columns.values(),
         meta=X._meta,
         enforce_metadata=False,
         align_dataframes=False,
     )
-    return _numbered([(part,) for part in bound.to_delayed()], _make_from_tuple)
+    return [(part,) for part in bound.to_delayed()]
 
 
-def _tuple_of(*frames):
-    return frames
-
-
-def _make_from_tuple(number, frames):
-    return make_part(number, *frames)
+def _bound(*pieces):
+    return pieces
 
 
 # ---- arrays ----------------------------------------------------------------------
 
 
 def _bind_arrays(X, columns):
-    dask = import_optional("dask", extra="dask", needed_by=_NEEDED_BY)
+    graphs = import_optional("dask.highlevelgraph", extra="dask", needed_by=_NEEDED_BY)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got {X.ndim}.")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    arrays = [_like_rows(X, name, column) for name, column in columns.items()]
-    X, *arrays = dask.optimize(X, *arrays)
-    blocks = [
-        array.to_delayed(optimize_graph=False).ravel().tolist()
-        for array in (X, *arrays)
-    ]
-    return _numbered(list(zip(*blocks, strict=True)), make_part)
+    bound = [X, *(_like_rows(X, name, column) for name, column in columns.items())]
+    # All together: what they have in common is computed once, next to its parts.
+    graph = graphs.HighLevelGraph.merge(*(array.__dask_graph__() for array in bound))
+    graph = X.__dask_optimize__(graph, [array.__dask_keys__() for array in bound])
+    pieces = []
+    for array in bound:
+        rebuild, arguments = array.__dask_postpersist__()
+        delayed = rebuild(graph, *arguments).to_delayed(optimize_graph=False)
+        pieces.append(delayed.ravel().tolist())
+    return zip(*pieces, strict=True)
 
 
 def _like_rows(X, name, column):
@@ -125,9 +132,3 @@ def _check_length(X, name, column):
         raise ValueError(
             f"X has {X.shape[0]} rows and {name} {column.shape[0]}; they must agree."
         )
-
-
-def _numbered(blocks, make):
-    """Delayed parts from tuples of Delayed."""
-    delayed = import_optional("dask", extra="dask", needed_by=_NEEDED_BY).delayed(make)
-    return [delayed(number, *block) for number, block in enumerate(blocks)]

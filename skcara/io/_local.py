@@ -9,17 +9,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from skcara.data import labels_between, one_blas_thread
-from skcara.io._blocks import Block
+from skcara.io._blocks import Block, pick_rows
 from skcara.io._optional import import_optional
 from skcara.io._parts import (
     PartFacts,
     Pooling,
     describe_part,
-    take_from_part,
     visit_part,
 )
 from skcara.io._pool import Pool
-from skcara.io._tree import merged
+from skcara.io._sums import merged
 
 
 class LocalExecutor:
@@ -83,7 +82,7 @@ class LocalExecutor:
         return self._total(_join_surveys, task, nodes)
 
     def _total(self, add, task, nodes):
-        """Add up in the tree of `TreeSum`, as a graph whose nodes Dask can free."""
+        """Add up in the tree of `PartSum`, as a graph whose nodes Dask can free."""
         add = self._dask.delayed(add)
         while len(nodes) > 1:
             pairs = [nodes[k : k + 2] for k in range(0, len(nodes), 2)]
@@ -94,7 +93,7 @@ class LocalExecutor:
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
         for number in sorted(wanted):
-            yield number, take_from_part(self._parts[number].compute(), wanted[number])
+            yield number, pick_rows(self._parts[number].compute(), wanted[number])
 
     def parts(self) -> Iterator[Block]:
         """Yield all parts in order."""

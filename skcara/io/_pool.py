@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skcara.data import Chunk, row_uniforms
-from skcara.io._blocks import Block, join_blocks
+from skcara.io._blocks import Block, join_blocks, pick_rows
 
 # The rows are a function of their numbers; what `random_state` chooses from.
 _SEED = 0
@@ -85,7 +85,7 @@ class Pool:
         kept = np.flatnonzero(priorities > self.threshold)
         if kept.size:
             block = Block(chunk.rows, chunk.target, chunk.weights)
-            self._hold(chunk.start + kept, priorities[kept], _pick(block, kept))
+            self._hold(chunk.start + kept, priorities[kept], pick_rows(block, kept))
 
     def absorb(self, other: "Pool"):
         """Keep the rows of another pool whose priority is high enough."""
@@ -141,18 +141,10 @@ class Pool:
         ((indices, _, block),) = self._pieces
         if (np.diff(indices) < 0).any():
             order = np.argsort(indices)
-            indices, block = indices[order], _pick(block, order)
+            indices, block = indices[order], pick_rows(block, order)
         own = np.ones(len(indices)) if block.weights is None else block.weights
         return PooledRows(indices, block, np.maximum(own, self.threshold))
 
 
 def _kept(block: Block, is_kept) -> Block:
-    return block if is_kept.all() else _pick(block, np.flatnonzero(is_kept))
-
-
-def _pick(block: Block, rows) -> Block:
-    return block._replace(
-        rows=block.rows[rows],
-        target=block.target[rows],
-        weights=None if block.weights is None else block.weights[rows],
-    )
+    return block if is_kept.all() else pick_rows(block, np.flatnonzero(is_kept))

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Chunk, Task, with_entries
+from skcara.data import Chunk, SumTask, Task, with_entries
+from skcara.io._exact import ExactSums
 from skcara.io._labels import LabelCodes
 
 
@@ -93,6 +94,18 @@ class TaskGroup:
             for task, total, term in zip(self.tasks, left, right, strict=True)
         ]
 
-    def finish(self, total: list) -> list:
+    def sealed(self, total: list) -> list | ExactSums:
+        """Total of a part; if all tasks are sums, one that can be added in any order.
+
+        Lists that are joined are not.
+        """
+        are_sums = all(isinstance(task, SumTask) for task in self.tasks)
+        if are_sums and all(ExactSums.can_hold(e) for term in total for e in term):
+            return ExactSums(total)
+        return total
+
+    def finish(self, total: list | ExactSums) -> list:
         """Results of all tasks."""
+        if isinstance(total, ExactSums):
+            total = total.rounded()
         return [task.finish(term) for task, term in zip(self.tasks, total, strict=True)]

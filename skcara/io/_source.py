@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from skcara.data import Chunk, Facts, TargetMoments, Task, weighted_centre
-from skcara.io._blocks import Layout
+from skcara.io._blocks import Layout, as_chunk, pick_rows
 from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
 from skcara.io._preparation import Preparation, TaskGroup
@@ -254,7 +254,7 @@ class PartsSource:
         return group.finish(self._reader.fold(group, self._labels))
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
-        """Yield copies of the rows with these ascending numbers, in parts."""
+        """Yield the rows with these ascending numbers, in parts."""
         indices = np.asarray(indices)
         places = np.searchsorted(self._pool.indices, indices)
         places[places == len(self._pool.indices)] = 0
@@ -267,9 +267,7 @@ class PartsSource:
     def _pooled(self, places):
         for start in range(0, len(places), _TAKEN_ROWS):
             part = places[start : start + _TAKEN_ROWS]
-            rows, target, weights, _ = self._pool.block
-            weights = None if weights is None else weights[part]
-            yield Chunk(start, rows[part], target[part], weights)
+            yield as_chunk(pick_rows(self._pool.block, part), start)
 
     def glance(self) -> Chunk:
         """Return some thousand rows of the pool."""
@@ -310,9 +308,7 @@ def glanced_rows(pool: PooledRows, preparation: Preparation) -> Chunk:
     weights = preparation.weigh(pool.block.target, pool.weights)
     counted = np.flatnonzero(weights)
     chosen = counted[:: -(-len(counted) // _GLANCED_ROWS)]
-    rows, target, own, _ = pool.block
-    chunk = Chunk(0, rows[chosen], target[chosen], None if own is None else own[chosen])
-    chunk = preparation.apply(chunk)
+    chunk = preparation.apply(as_chunk(pick_rows(pool.block, chosen), 0))
     return chunk._replace(rows=chunk.rows.astype(np.float64), weights=weights[chosen])
 
 

@@ -10,14 +10,11 @@ from collections.abc import Generator, Iterator
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Chunk, chunk_rows_for
-from skcara.io._blocks import Block, Layout, cut_chunks, with_atoms
+from skcara.data import SPAN_CHUNKS, Chunk, chunk_rows_for
+from skcara.io._blocks import Block, Layout, as_chunk, cut_chunks, pick_rows, with_atoms
 from skcara.io._pool import Pool
-from skcara.io._tree import merged
+from skcara.io._sums import merged
 from skcara.io._watch import Watch
-
-# Chunks whose results are added up before they are added to the total, as in memory.
-_SPAN_CHUNKS = 16
 
 #: Blocks in order, each with the number of its first row.
 Blocks = Generator[tuple[int, Block], None, None]
@@ -88,8 +85,8 @@ class StreamReader(ABC):
     def depth(self, n_rows: int) -> int:
         """Most additions, one after the other, of a term of a sum over all rows."""
         chunk_rows = self.chunk_rows()
-        n_spans = -(-n_rows // (_SPAN_CHUNKS * chunk_rows))
-        return min(chunk_rows, n_rows) + _SPAN_CHUNKS + n_spans
+        n_spans = -(-n_rows // (SPAN_CHUNKS * chunk_rows))
+        return min(chunk_rows, n_rows) + SPAN_CHUNKS + n_spans
 
     # ---- reads -------------------------------------------------------------------
 
@@ -123,7 +120,7 @@ class StreamReader(ABC):
         return total, pool.finish(total.n_rows, total.total_weight)
 
     def _fold(self, task, pool=None, labels=None):
-        span_rows = _SPAN_CHUNKS * self.chunk_rows()
+        span_rows = SPAN_CHUNKS * self.chunk_rows()
         total = span_total = None
         for chunk in self.chunks():
             if pool is not None:
@@ -144,12 +141,7 @@ class StreamReader(ABC):
             last = int(np.searchsorted(indices, start + block.n_rows))
             rows = indices[done:last] - start
             if rows.size:
-                yield Chunk(
-                    done,
-                    block.rows[rows],
-                    block.target[rows],
-                    None if block.weights is None else block.weights[rows],
-                )
+                yield as_chunk(pick_rows(block, rows), done)
             done = last
             if done == len(indices):
                 return

@@ -4,18 +4,18 @@ A criterion turns an evaluation into one scale-free number that is compared with
 estimator's ``tol``, and into a duality gap where one is known.
 """
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from skcara.objective._rounding import gamma, pass_rounding
+from skcara.objective._rounding import PassRounding, gamma
 
 if TYPE_CHECKING:
     from skcara.objective._problem import Evaluation, Problem
 
-_EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
+_EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 # Operations on the terms of the sums over columns in an objective or a dual value.
 _SMALL_SUMS = 16
 
@@ -117,7 +117,7 @@ class DualGap:
         gap += gamma(problem.n_params + _SMALL_SUMS) * (objective + abs(dual))
         if residual.is_optimal:
             return 0.0, gap
-        rounding = 8 * _EPS * residual.target_size**2
+        rounding = 8 * _EPS * residual.target_size * residual.target_size
         return gap / max(residual.target_variance, rounding, _TINY), gap
 
 
@@ -170,35 +170,42 @@ class _Residual:
         coordinates, target = problem.coordinates, problem.target_moments
         moments, n_features = problem.column_moments, coordinates.n_features
         self._penalty = problem.user_penalty.restrict(slice(n_features))
-        self._rounding = pass_rounding(problem, evaluation.params, evaluation.loss)
+        self._rounding = PassRounding(problem, evaluation.params, evaluation.loss)
         # Sums that are not those of a pass come with bounds of their own.
         self._is_from_pass = evaluation.gradient_error is None
-        error, square_error = self._rounding.gradient, self._rounding.square
-        if not self._is_from_pass:
+        if self._is_from_pass:
+            error, square_error = self._rounding.gradient, self._rounding.square
+        else:
             error = evaluation.gradient_error[:, 0]
             square_error = 2.0 * evaluation.loss_error
         gradient, scale = evaluation.gradient[:, 0], coordinates.scale
-        self.coef = coordinates.to_user(evaluation.params)[0][:, 0]
+        self.coef = self._rounding.coef
         self.is_positive = self._penalty.positive[:, 0]
         self.square, self.square_error = 2.0 * evaluation.loss, square_error
         self.covariance = -scale * gradient[:n_features]
         self.covariance_error = scale * error[:n_features]
         self.mean = self.mean_error = 0.0
         self.spread = self._rounding.columns
-        self.target_size = np.sqrt(target.mean_square)
+        self.target_size = math.sqrt(target.mean_square)
         self.target_variance = target.mean_square
         if coordinates.fit_intercept:
-            self.mean, self.mean_error = -gradient[-1], error[-1]
-            self.square = max(self.square - self.mean**2, 0.0)
-            self.square_error += (2 * abs(self.mean) + error[-1]) * error[-1]
+            self.mean, self.mean_error = -float(gradient[-1]), float(error[-1])
+            # Products become infinite where powers of Python raise.
+            self.square = max(self.square - self.mean * self.mean, 0.0)
+            moved = self.mean_error
+            self.square_error += (2 * abs(self.mean) + moved) * moved
+            if not self._is_from_pass:
+                # The intercept of the user is rounded, which moves all residuals.
+                moved = self._rounding.residual
+                self.square_error += (2 * abs(self.mean) + moved) * moved
             offset = moments.mean - coordinates.shift
             self.covariance -= offset * self.mean
-            self.covariance_error += np.abs(offset) * error[-1]
+            self.covariance_error += np.abs(offset) * self.mean_error
             self.covariance_error += abs(self.mean) * self._rounding.means
             self.spread = np.sqrt(moments.variance)
             self.target_variance = target.variance
 
-    @cached_property
+    @property
     def is_optimal(self) -> bool:
         """Whether the optimality conditions hold up to rounding."""
         l2, strength = self._penalty.l2[:, 0], self._penalty.l1[:, 0]
@@ -208,7 +215,8 @@ class _Residual:
         if not self._is_from_pass:
             violation, mean = violation + self.covariance_error, mean + self.mean_error
         expected = self._rounding.expected
-        size = max(np.hypot(np.sqrt(self.square), self.mean), self._rounding.residual)
+        size = math.hypot(math.sqrt(self.square), self.mean)
+        size = max(size, self._rounding.residual)
         rounding = expected * self.spread + 32 * _EPS * self._rounding.columns * size
         rounding += 4 * _EPS * (strength + l2 * np.abs(self.coef))
         return bool(mean <= expected and (violation <= rounding).all())
@@ -227,7 +235,7 @@ class _Residual:
                 mean + self.mean_error,
             )
         # A residual is not known better than this.
-        size = max(np.sqrt(self.square), self._rounding.residual)
+        size = max(math.sqrt(self.square), self._rounding.residual)
         informative = self.spread > 0
         correlation = covariance[informative] / (self.spread[informative] * size)
         return max(float(correlation.max(initial=0.0)), mean / size)

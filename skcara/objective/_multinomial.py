@@ -143,9 +143,14 @@ def _hessian_by_pairs(rows, weights, probability):
 def _hessian_by_product(rows, weights, probability):
     """Hessian for class probabilities from one large product."""
     (n_rows, n_params), n_outputs = rows.shape, probability.shape[1]
-    outer = probability * np.sqrt(weights)[:, None]
-    outer = (rows[:, :, None] * outer[:, None, :]).reshape(n_rows, -1)
-    hessian = -(outer.T @ outer)
+    factors = probability * np.sqrt(weights)[:, None]
+    hessian = np.zeros((n_params * n_outputs, n_params * n_outputs))
+    # No more memory for copies of rows than for the matrix.
+    for first in range(0, n_rows, len(hessian)):
+        part = slice(first, first + len(hessian))
+        outer = rows[part, :, None] * factors[part, None, :]
+        outer = outer.reshape(-1, len(hessian))
+        hessian -= outer.T @ outer
     blocks = hessian.reshape(n_params, n_outputs, n_params, n_outputs)
     diagonal = np.arange(n_outputs)
     # Not diag(p) - p^2, which cancels where a class is certain.

@@ -5,6 +5,7 @@ column in standardised coordinates, so that no solver needs a special case for e
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,12 +29,12 @@ class SeparablePenalty:
     l2: np.ndarray
     positive: np.ndarray
 
-    @property
+    @cached_property
     def is_smooth(self) -> bool:
         """Whether there is neither an L1 term nor a constraint."""
         return not (self.l1.any() or self.positive.any())
 
-    @property
+    @cached_property
     def is_zero(self) -> bool:
         """Whether no coordinate is penalised, whatever the constraints."""
         return not (self.l1.any() or self.l2.any())
@@ -49,22 +50,17 @@ class SeparablePenalty:
         At zero the subdifferential of the L1 part is ``[-l1, l1]``; under positivity
         it also contains everything below.
         """
-        at_zero = np.maximum(np.abs(smooth_gradient) - self.l1, 0.0)
-        at_zero = np.where(
-            self.positive, np.maximum(-smooth_gradient - self.l1, 0.0), at_zero
-        )
+        push = np.where(self.positive, -smooth_gradient, np.abs(smooth_gradient))
         away = np.abs(smooth_gradient + np.sign(params) * self.l1)
-        return np.where(params == 0, at_zero, away)
+        return np.where(params == 0, np.maximum(push - self.l1, 0.0), away)
 
     def scaled(self, scale) -> "SeparablePenalty":
         """Penalty for ``params = user_params * scale`` (one scale per row)."""
         scale = scale[:, None]
-        with np.errstate(over="ignore"):
-            l1, l2 = self.l1 / scale, self.l2 / scale**2
         # An infinite strength would be multiplied by coefficients that are zero.
-        return SeparablePenalty(
-            np.minimum(l1, _STRONGEST), np.minimum(l2, _STRONGEST), self.positive
-        )
+        l1 = self.l1 / np.maximum(scale, self.l1 / _STRONGEST)
+        l2 = self.l2 / np.maximum(scale**2, self.l2 / _STRONGEST)
+        return SeparablePenalty(l1, l2, self.positive)
 
     def flat(self, n_outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Strengths ``l1`` and ``l2`` and ``positive`` of the flat coordinates."""

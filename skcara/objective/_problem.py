@@ -14,6 +14,7 @@ certificates is said here, by :meth:`Problem.certify`.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +43,7 @@ class Groups:
     offsets: np.ndarray
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The objective and its certificates at one point, from all rows.
 
     Attributes
@@ -53,10 +53,9 @@ class Evaluation:
         Mean loss, and mean loss plus penalty.
     gradient, smooth_gradient : ndarray of shape (n_params, n_outputs)
         Gradient of the mean loss, without and with the L2 term.
-    violation : ndarray of shape (n_params, n_outputs)
-        Distance to the subdifferential in the coordinates of the solver.
     optimality : float
-        Largest such distance in the coordinates of the user.
+        Largest distance of a coordinate to the subdifferential, in the coordinates of
+        the user or in ``units``.
     stop_value : float
         What the stopping criterion compares with ``tol``.
     dual_gap : float or None
@@ -77,7 +76,6 @@ class Evaluation:
     objective: float
     gradient: np.ndarray
     smooth_gradient: np.ndarray
-    violation: np.ndarray
     optimality: float
     stop_value: float
     dual_gap: float | None = None
@@ -104,10 +102,11 @@ class Problem:
         Those of the solver.
     column : int or None
         Number of the target, where the source has several.
-    included : ndarray of bool of shape (n_atoms,) or None
-        Atoms whose rows count; the others have weight zero. None means all.
     column_moments : ColumnMoments or None
         Of the columns of ``X``, once they are known.
+    units : Coordinates or None
+        Coordinates in which violations are measured. None means those of the user; a
+        problem that is stated for standardised columns is judged in these.
     """
 
     facts: Facts
@@ -116,8 +115,8 @@ class Problem:
     criterion: Criterion
     coordinates: Coordinates
     column: int | None = None
-    included: np.ndarray | None = None
     column_moments: ColumnMoments | None = field(default=None)
+    units: Coordinates | None = None
 
     # ---- shapes and facts ------------------------------------------------------
 
@@ -130,11 +129,6 @@ class Problem:
     def total_weight(self) -> float:
         """Sum of the sample weights."""
         return self.facts.total_weight
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether rows differ in their weights."""
-        return self.facts.has_weights or self.included is not None
 
     @property
     def n_features(self) -> int:
@@ -159,8 +153,11 @@ class Problem:
     @cached_property
     def penalty(self) -> SeparablePenalty:
         """The penalty in the coordinates of the solver."""
+        return self._penalty_in(self.coordinates)
+
+    def _penalty_in(self, coordinates):
         row_scale = np.ones(self.n_params)
-        row_scale[: self.n_features] = self.coordinates.scale
+        row_scale[: self.n_features] = coordinates.scale
         return self.user_penalty.scaled(row_scale)
 
     @cached_property
@@ -171,7 +168,7 @@ class Problem:
     @property
     def objective_at_zero(self) -> float | None:
         """Objective of coefficients and intercepts of zero, if it is known."""
-        if self.loss.is_quadratic and self.included is None:
+        if self.loss.is_quadratic:
             return 0.5 * self.target_moments.mean_square
         return self.loss.value_at_zero
 
@@ -183,7 +180,7 @@ class Problem:
     @property
     def reference_target(self) -> float:
         """Target of some row."""
-        return float(np.ravel(self.facts.reference_target)[self.column or 0])
+        return float(self.facts.reference_target.flat[self.column or 0])
 
     # ---- variants --------------------------------------------------------------
 
@@ -203,19 +200,11 @@ class Problem:
             return chunk.target
         return np.ascontiguousarray(chunk.target[:, self.column])
 
-    def weights_of(self, chunk: Chunk) -> np.ndarray | None:
-        """Weights of the rows of a chunk, of any total; None if all are one."""
-        if self.included is None:
-            return chunk.weights
-        weights = self.included[chunk.atom].astype(np.float64)
-        return weights if chunk.weights is None else weights * chunk.weights
-
     def shares_of(self, chunk: Chunk) -> np.ndarray:
         """Weights ``mu`` of the rows of a chunk, summing to one over the source."""
-        weights = self.weights_of(chunk)
-        if weights is None:
+        if chunk.weights is None:
             return np.broadcast_to(1.0 / self.total_weight, (chunk.n_rows,))
-        return weights / self.total_weight
+        return chunk.weights / self.total_weight
 
     def count_wrong(self, derivative, weights) -> int:
         """Rows that keep coefficients finite; 0 where a penalty does."""
@@ -242,15 +231,18 @@ class Problem:
             objective=loss + self.penalty.value(params),
             gradient=gradient,
             smooth_gradient=smooth_gradient,
-            violation=self.penalty.violation(params, smooth_gradient),
-            optimality=self._user_optimality(params, smooth_gradient),
+            optimality=self._optimality(params, smooth_gradient),
             stop_value=np.inf,
             **details,
         )
         stop_value, dual_gap = self.criterion.measure(self, evaluation)
-        return replace(evaluation, stop_value=stop_value, dual_gap=dual_gap)
+        return evaluation._replace(stop_value=stop_value, dual_gap=dual_gap)
 
-    def _user_optimality(self, params, smooth_gradient):
+    def _optimality(self, params, smooth_gradient):
         # Zeros and signs of penalised coordinates do not depend on the coordinates.
-        user_gradient = self.coordinates.gradient_to_user(smooth_gradient)
-        return float(self.user_penalty.violation(params, user_gradient).max())
+        gradient = self.coordinates.gradient_to_user(smooth_gradient)
+        penalty = self.user_penalty
+        if self.units is not None:
+            gradient = self.units.gradient_from_user(gradient)
+            penalty = self._penalty_in(self.units)
+        return float(penalty.violation(params, gradient).max())

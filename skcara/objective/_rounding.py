@@ -16,11 +16,11 @@ give, whatever the data and the order of the additions,
   :math:`\gamma_n \|r\|^2 + e\,(2 \|r\| + e)`.
 """
 
-from dataclasses import dataclass
+import math
 
 import numpy as np
 
-_EPS = np.finfo(np.float64).eps
+_EPS = float(np.finfo(np.float64).eps)
 # Operations on an entry before it enters a prediction: conversion, shift, scale,
 # product, addition of the intercept, rounding of the coefficients of the user.
 _ENTRY_OPERATIONS = 8
@@ -35,34 +35,8 @@ def gamma(n_operations):
     return error / (1.0 - error)
 
 
-@dataclass(frozen=True)
 class PassRounding:
-    """Bounds of the errors of a pass, and what is to be expected of them.
-
-    Attributes
-    ----------
-    square : float
-        Bound for the mean square of the residual.
-    gradient : ndarray of shape (n_params,)
-        Bound for the gradient.
-    residual : float
-        Bound for the residual, ``e`` above.
-    expected : float
-        Size of the error of a sum of residuals, where roundings are as good as random.
-    columns, means : ndarray of shape (n_features,)
-        Sizes of the columns of ``X``, and bounds for their means.
-    """
-
-    square: float
-    gradient: np.ndarray
-    residual: float
-    expected: float
-    columns: np.ndarray
-    means: np.ndarray
-
-
-def pass_rounding(problem, params, loss) -> PassRounding:
-    """Bound the errors of an evaluation of a squared-loss problem.
+    """Bounds of the errors of an evaluation of a squared-loss problem.
 
     Parameters
     ----------
@@ -71,29 +45,60 @@ def pass_rounding(problem, params, loss) -> PassRounding:
     params : ndarray of shape (n_params, 1)
     loss : float
         Mean loss that the pass returned.
+
+    Attributes
+    ----------
+    residual : float
+        Bound for the residual, ``e`` above.
+    expected : float
+        Size of the error of a sum of residuals, where roundings are as good as random.
+    columns : ndarray of shape (n_features,)
+        Sizes of the columns of ``X``.
+    coef : ndarray of shape (n_features,)
+        Coefficients of the user.
     """
-    coordinates, moments = problem.coordinates, problem.column_moments
-    shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
-    columns = np.sqrt(moments.variance + moments.mean**2)
-    sizes = columns
-    if coordinates.is_explicit:
-        offset = moments.mean - coordinates.shift
-        sizes = np.sqrt(moments.variance + offset**2) / coordinates.scale
-    coef, intercept = coordinates.effective_params(params)
-    predicted = sizes @ np.abs(coef[:, 0]) + abs(intercept[0])
-    if coordinates.is_explicit:
-        # The intercept of the user is rounded as well.
+
+    def __init__(self, problem, params, loss):
+        coordinates, moments = problem.coordinates, problem.column_moments
         user_coef, user_intercept = coordinates.to_user(params)
-        predicted += np.abs(coordinates.shift) @ np.abs(user_coef[:, 0])
-        predicted += abs(user_intercept[0])
-    size = np.sqrt(2.0 * loss)
-    read = np.sqrt(problem.target_moments.mean_square) + size
-    residual = gamma(problem.n_params + _ENTRY_OPERATIONS) * predicted + _EPS * read
-    in_sums = gamma(problem.facts.depth + _TERM_OPERATIONS)
-    gradient = np.full(problem.n_params, residual + in_sums * size)
-    gradient[: problem.n_features] *= (sizes + np.abs(shift)) / scale
-    square = in_sums * size**2 + residual * (2 * size + residual)
-    expected = residual + _EPS * (32 + np.sqrt(problem.n_rows)) * size
-    origins = np.abs(coordinates.shift) + np.abs(problem.facts.reference_row)
-    means = in_sums * (columns + origins)
-    return PassRounding(square, gradient, residual, expected, columns, means)
+        self.coef = user_coef[:, 0]
+        self.columns = np.sqrt(moments.variance + moments.mean**2)
+        self._sizes, applied, intercept = self.columns, self.coef, user_intercept[0]
+        predicted = 0.0
+        if coordinates.is_explicit:
+            # The intercept of the user is rounded as well.
+            predicted = np.abs(coordinates.shift) @ np.abs(applied) + abs(intercept)
+            offset = moments.mean - coordinates.shift
+            self._sizes = np.sqrt(moments.variance + offset**2) / coordinates.scale
+            applied, intercept = params[: problem.n_features, 0], params[-1, 0]
+        predicted += self._sizes @ np.abs(applied) + abs(intercept)
+        self._problem, self._size = problem, math.sqrt(2.0 * loss)
+        read = math.sqrt(problem.target_moments.mean_square) + self._size
+        chain = problem.n_params + _ENTRY_OPERATIONS
+        self.residual = float(gamma(chain) * predicted + _EPS * read)
+        random = _EPS * (32 + math.sqrt(problem.n_rows)) * self._size
+        self.expected = self.residual + random
+        self._in_sums = gamma(problem.facts.depth + _TERM_OPERATIONS)
+
+    @property
+    def square(self) -> float:
+        """Bound for the mean square of the residual."""
+        own = self.residual * (2 * self._size + self.residual)
+        return self._in_sums * self._size * self._size + own
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """Bound for the gradient, of shape (n_params,)."""
+        coordinates = self._problem.coordinates
+        shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
+        bound = self.residual + self._in_sums * self._size
+        gradient = np.full(self._problem.n_params, bound)
+        gradient[: len(scale)] *= (self._sizes + np.abs(shift)) / scale
+        return gradient
+
+    @property
+    def means(self) -> np.ndarray:
+        """Bounds for the means of the columns of ``X``, of shape (n_features,)."""
+        shift, facts = self._problem.coordinates.shift, self._problem.facts
+        origins = np.abs(shift) + np.abs(facts.reference_row)
+        return self._in_sums * (self.columns + origins)

@@ -22,7 +22,7 @@ from skcara.passes._fold_scores import HeldOutConfusions, HeldOutScores
 from skcara.passes._folds import EvaluateFolds, FoldSums
 from skcara.passes._gram import DirectionSquare, Gram, GramSums, PreconditionedGram
 from skcara.passes._hessian import Hessian
-from skcara.passes._influence import DrawInfluential
+from skcara.passes._influence import DrawByLeverage, DrawInfluential
 from skcara.passes._row_columns import AtomMasses, GatherColumns, RowColumns
 from skcara.passes._single_rows import (
     Columns,
@@ -41,6 +41,7 @@ __all__ = [
     "CurvatureSums",
     "DirectionSquare",
     "Draw",
+    "DrawByLeverage",
     "DrawInfluential",
     "Evaluate",
     "EvaluateCurvature",

@@ -63,7 +63,7 @@ class EvaluateCurvature(SumTask):
         """Sums of a chunk."""
         problem, loss = self.problem, self.problem.loss
         rows = problem.coordinates.rows(chunk.rows)
-        target, weights = problem.target_of(chunk), problem.weights_of(chunk)
+        target, weights = problem.target_of(chunk), chunk.weights
         coef, intercept = self._effective_params
         prediction = predictions(rows, coef)
         prediction += intercept

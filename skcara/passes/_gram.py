@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from skcara.data import SparseGram, SumTask, predictions, scaled_rows
+from skcara.data import SparseGram, SumTask, gram, predictions, scaled_rows
 from skcara.objective import Problem
 
 # The correction for the shift loses the square of this factor in accuracy.
@@ -68,7 +68,7 @@ class Gram:
     @property
     def stack_key(self):
         """What requests must share to be answered together."""
-        return Gram, id(self.problem.coordinates), id(self.problem.included)
+        return Gram, id(self.problem.coordinates)
 
     @staticmethod
     def stacked(requests):
@@ -98,37 +98,33 @@ class _GramTask(SumTask):
         n_rows = min(facts.chunk_rows, facts.n_rows)
         return np.tile(self._problem.coordinates.implicit_shift, (n_rows, 1))
 
-    @cached_property
-    def _levels(self):
-        facts = self._problem.facts
-        levels = np.array([request.level for request in self.requests])
-        return np.tile(levels, (min(facts.chunk_rows, facts.n_rows), 1))
+    def _factors(self, chunk):
+        """What rows are multiplied by, (n_requests + 1, n_rows): targets, and ones.
 
-    def _differences(self, chunk):
-        """Targets of all requests minus their levels, (n_rows, n_requests)."""
-        columns = [request.problem.column for request in self.requests]
-        levels = self._levels[: chunk.n_rows]
-        if columns == [None]:
-            return chunk.target[:, None] - levels
-        if columns == list(range(chunk.target.shape[1])):
-            return chunk.target - levels
-        return chunk.target[:, columns] - levels
+        The targets of all requests are those minus their levels.
+        """
+        factors = np.ones((len(self.requests) + 1, chunk.n_rows))
+        for factor, request in zip(factors[:-1], self.requests, strict=True):
+            column = request.problem.column
+            target = chunk.target if column is None else chunk.target[:, column]
+            np.subtract(target, request.level, out=factor)
+        return factors
 
     def visit(self, chunk):
         """Products of rows, of rows with targets and ones, and squares of targets."""
-        rows = self._problem.coordinates.rows(chunk.rows)
-        differences = self._differences(chunk)
+        rows, factors = self._problem.coordinates.rows(chunk.rows), self._factors(chunk)
         if self._is_centred:
             rows = rows - self._shift_rows[: len(rows)]
-        roots, weights = np.ones(chunk.n_rows), self._problem.weights_of(chunk)
-        if weights is not None:
-            roots = np.sqrt(weights)
+        if chunk.weights is not None:
+            roots = np.sqrt(chunk.weights)
             rows = scaled_rows(rows, roots)
-            differences *= roots[:, None]
-        sums = _products(rows, differences, roots)
-        squares = np.einsum("ij,ij->j", differences, differences)
-        matrix = SparseGram(rows) if sparse.issparse(rows) else rows.T @ rows
-        return [matrix, sums, roots @ differences, squares]
+            factors *= roots
+        is_sparse = sparse.issparse(rows)
+        matrix = SparseGram(rows) if is_sparse else gram(rows)
+        # In this order BLAS reads the long side of both one after the other.
+        sums = rows.T @ factors.T if is_sparse else (factors @ rows).T
+        squares = np.einsum("ij,ij->i", factors[:-1], factors[:-1])
+        return [matrix, sums, factors[:-1] @ factors[-1], squares]
 
     def finish(self, total):
         """Return one answer for each request."""
@@ -139,22 +135,22 @@ class _GramTask(SumTask):
             depth = max(depth, collected.depth)
         coordinates, weight = self._problem.coordinates, self._problem.total_weight
         shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
-        sizes = np.sqrt(np.diagonal(matrix) / weight) / scale
+        masses = np.array([*masses, weight])
+        # The intercept, if there is one, is a column of ones behind the features.
+        n_features, n_params = len(matrix), self._problem.n_params
+        sizes, gram = np.ones(n_params), np.empty((n_params, n_params))
+        sizes[:n_features] = np.sqrt(matrix.diagonal() / weight) / scale
         if not self._is_centred and shift.any():
-            matrix, sums = _centre(shift, matrix, sums, masses, weight)
-        matrix, sums = matrix / scale / scale[:, None], sums / scale[:, None]
-        if coordinates.fit_intercept:
-            sums = np.vstack([sums, [[*masses, weight]]])
-            features, matrix = matrix, np.empty((len(sums), len(sums)))
-            matrix[:-1, :-1] = features
-            matrix[-1] = matrix[:, -1] = sums[:, -1]
-            sizes = np.append(sizes, 1.0)
-        matrix /= weight
+            matrix, sums = _centre(shift, matrix, sums, masses)
+        cross = np.empty((n_params, len(masses)))
+        cross[:n_features], cross[n_features:] = sums / scale[:, None], masses
+        gram[:n_features, :n_features] = matrix / scale / scale[:, None]
+        gram[n_features:] = cross[:, -1]
+        gram[:, n_features:] = cross[:, -1:]
+        cross, gram, squares = cross / weight, gram / weight, squares / weight
         rounding = self._rounding(depth)
         return [
-            GramSums(
-                matrix, sums[:, own] / weight, squares[own] / weight, sizes, rounding
-            )
+            GramSums(gram, cross[:, own], float(squares[own]), sizes, rounding)
             for own in range(len(self.requests))
         ]
 
@@ -218,7 +214,7 @@ class DirectionSquare(SumTask):
         coordinates = self.problem.coordinates
         coef, intercept = coordinates.effective_params(self.direction[:, None])
         products = predictions(coordinates.rows(chunk.rows), coef)[:, 0] + intercept
-        weights = self.problem.weights_of(chunk)
+        weights = chunk.weights
         return [products @ (products if weights is None else products * weights)]
 
     def finish(self, total):
@@ -226,22 +222,15 @@ class DirectionSquare(SumTask):
         return total[0] / self.problem.total_weight
 
 
-def _products(rows, differences, roots):
-    """Product of the columns with some differences and, last, with ``roots``."""
-    if sparse.issparse(rows):
-        return rows.T @ np.column_stack([differences, roots])
-    # In this order BLAS reads the long side of both one after the other.
-    return np.vstack([differences.T @ rows, roots @ rows]).T
-
-
-def _centre(shift, matrix, sums, masses, weight):
+def _centre(shift, matrix, sums, masses):
     """Sums over rows minus ``shift``, from the sums over the rows as they are."""
-    column_sums, size = sums[:, -1], np.diagonal(matrix) + weight * shift**2
-    cross = np.outer(shift, column_sums - 0.5 * weight * shift)
+    column_sums, weight, columns = sums[:, -1], masses[-1], shift[:, None]
+    size = matrix.diagonal() + weight * shift**2
+    cross = columns * (column_sums - 0.5 * weight * shift)
     matrix = matrix - cross - cross.T
-    sums = sums - np.outer(shift, [*masses, weight])
+    sums = sums - columns * masses
     # What is left of a constant column is rounding, which no scale must blow up.
-    is_constant = np.diagonal(matrix) < 64 * _EPS * size
+    is_constant = matrix.diagonal() < 64 * _EPS * size
     if is_constant.any():
         matrix[is_constant] = matrix[:, is_constant] = sums[is_constant] = 0.0
     return matrix, sums

@@ -41,12 +41,15 @@ class Take:
         Return CSR for sparse data instead of a dense array.
     order : {"C", "F"}
         Memory order of a dense array.
+    features : ndarray of int, optional
+        Columns of a dense array, those that the coordinates of the problem are for.
     """
 
     problem: Problem
     indices: np.ndarray
     keep_sparse: bool = True
     order: Literal["C", "F"] = "C"
+    features: np.ndarray | None = None
 
     cost = 0.0
 
@@ -55,19 +58,17 @@ class Take:
         problem, n_rows = self.problem, len(self.indices)
         target, shares = [], []
         rows: _SparseRows | _DenseRows
-        if self._is_sparse:
+        if self.keep_sparse and problem.facts.is_sparse:
             rows = _SparseRows(n_rows, problem)
         else:
             rows = _DenseRows(n_rows, problem, self.order)
         for chunk in source.take(self.indices):
+            if self.features is not None:
+                chunk = chunk._replace(rows=chunk.rows.take(self.features, axis=1))
             rows.append(problem.coordinates, chunk)
             target.append(problem.target_of(chunk))
             shares.append(problem.shares_of(chunk))
         return TakenRows(rows.joined(), np.concatenate(target), np.concatenate(shares))
-
-    @property
-    def _is_sparse(self):
-        return self.keep_sparse and self.problem.facts.is_sparse
 
 
 class _DenseRows:

@@ -15,6 +15,8 @@ _LABELS = {
 _EPS = np.finfo(np.float64).eps
 # The default colours repeat after ten; more lines than that share one.
 _MOST_COLORS = 10
+# A decade is as high as a word where the axis spans ten of them, more than most do.
+_LABEL_ROOM = 10.0
 
 
 class ConvergenceDisplay:
@@ -268,6 +270,9 @@ def _draw_tol(axes, tol):
         va="bottom",
         color="0.5",
     )
+    # Room for the word where the line would be the topmost thing in the axes.
+    axes.update_datalim([(0, _LABEL_ROOM * tol)], updatex=False)
+    axes.autoscale_view()
 
 
 def _common_label(old, new):

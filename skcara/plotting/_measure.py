@@ -17,6 +17,8 @@ _LARGEST_MEAN_AREA = 120.0
 # which is not seen either on dots of less than about two pixels.
 _SMALLEST_MEAN_AREA = 6.0
 _SMALLEST_AREA = 2.5
+# Dots of a legend stand alone, and are found from here on.
+_SMALLEST_LEGEND_AREA = 20.0
 
 
 class MeasureDisplay:
@@ -180,10 +182,15 @@ class MeasureDisplay:
         has_scale = self.support_scatter_.get_array() is not None
         self.colorbar_ = self._draw_scale() if has_scale else None
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        legend = ax.legend(loc="best")
-        for handle in legend.legend_handles:
+        handles = ax.legend(loc="best").legend_handles
+        if has_scale:
+            # Otherwise that of the heaviest row, in a colour that no other has.
+            typical = self.support_scatter_.to_rgba(np.median(self.weights))
+            handles[-1].set_array(None)
+            handles[-1].set_facecolor(typical)
+        for handle in handles:
             # Dots of a crowd are too small to be recognised in the legend.
-            handle.set_sizes(np.maximum(handle.get_sizes(), 12.0))
+            handle.set_sizes(np.maximum(handle.get_sizes(), _SMALLEST_LEGEND_AREA))
         return self
 
     def _draw_scale(self):

@@ -14,6 +14,7 @@ from skcara.recombination._moments import (
     Rows,
     Summary,
     Totals,
+    column_sums,
     group_moments,
     safe_exponents,
 )
@@ -40,7 +41,7 @@ def summarise(rows: Rows) -> Summary:
     if exponents is not None:
         rows = replace(rows, exponents=exponents)
         moments = group_moments(rows, group_size)
-    totals = Totals(moments.sums.sum(axis=0), moments.masses.sum(), moments.peak)
+    totals = Totals(column_sums(moments.sums), moments.masses.sum(), moments.peak)
     return Summary(rows, moments, totals)
 
 

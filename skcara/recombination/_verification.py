@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from skcara.recombination._coordinates import ROUND_OFF
-from skcara.recombination._moments import Totals
+from skcara.recombination._moments import Totals, column_sums
 
 # What callers may rely on. The mass is a plain sum; columns may lose two digits more,
 # because the weights solve a system with the columns.
@@ -30,7 +30,7 @@ def moment_errors(points, weights, totals: Totals) -> tuple[float, float]:
     mass_error = abs(weights.sum() / totals.mass - 1.0)
     if len(totals.sums) == 0:
         return 0.0, mass_error
-    difference = np.abs(weights @ points - totals.sums)
+    difference = np.abs(column_sums(points, weights) - totals.sums)
     # A column of zeros has error zero; any positive divisor says so.
     scale = totals.mass * np.where(totals.peak > 0.0, totals.peak, 1.0)
     return float((difference / scale).max()), mass_error

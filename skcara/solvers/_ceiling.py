@@ -36,7 +36,7 @@ def bounded_by_zero(problem: Problem, solver: Solver) -> Solver:
                 # Written so that a NaN is above.
                 is_above = not item.evaluation.objective <= ceiling * (1 + _NOISE)
             if is_above:
-                evaluation = replace(item.evaluation, stop_value=np.inf)
+                evaluation = item.evaluation._replace(stop_value=np.inf)
                 item = replace(item, evaluation=evaluation)
             answer = yield item
             if is_above and not has_zero:

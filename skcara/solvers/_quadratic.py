@@ -18,6 +18,12 @@ conditions hold to rounding:
 
 Once the sweeps have found the right zeros and signs the face step is exact, so the
 result has full accuracy however ill-conditioned ``H`` is for coordinate descent.
+
+Where ``H`` is nearly singular (the classes of a multinomial model, to which any
+constant may be added) a small L1 term sends the minimiser on a face far away, and the
+signs that change first would stop the useful directions as well. To rounding there is
+no way but sign by sign. With limited effort face steps are *damped* instead, as by
+Levenberg and Marquardt: a ridge grows until they pass, and shrinks again.
 """
 
 import numpy as np
@@ -28,6 +34,9 @@ _EPS = np.finfo(np.float64).eps
 SUFFICIENT_DECREASE = 1e-4
 # Relative ridge with which a singular matrix is factorised; it grows until it works.
 _FIRST_RIDGE = 1e-13
+# Shrinkage of a ridge that has let a face step pass, and the largest one: with it
+# coordinate descent would do as well.
+_RIDGE_SHRINKS, _MAX_RIDGE = 1e2, 1e-2
 # Relative error of a slope with which a model counts as minimised.
 _MAX_ERROR = 10 * _FIRST_RIDGE
 _MAX_SWEEPS = 200
@@ -53,14 +62,15 @@ class QuadraticModel:
         self.matrix = matrix
         self.l1 = l1
         self.positive = positive
-        curvature = np.diagonal(matrix)
+        curvature = matrix.diagonal()
         # What is left of a column of zeros is rounding; such coordinates do not move.
         # In standardised coordinates only an L2 term makes a curvature large.
         self._moves = curvature > (len(l1) * _EPS) ** 2 * min(curvature.max(), 1.0)
+        self._is_held = ~self._moves & (l1 > 0)
         self._is_bounded = (l1 > 0) | positive
         self._is_unbounded = self._moves & ~self._is_bounded
         self.is_smooth = not self._is_bounded.any()
-        self._face_key: bytes | None = None
+        self._face_key: tuple[bytes, float] | None = None
         self._face_factor: ScaledCholesky | None = None
 
     def minimize(self, anchor, gradient, *, max_sweeps=None):
@@ -71,8 +81,9 @@ class QuadraticModel:
         anchor, gradient : ndarray of shape (n_coords,)
             Expansion point, and gradient of the smooth part there.
         max_sweeps : int, optional
-            Bound on the effort for a nonsmooth model: so many sweeps with one face
-            step each. The result is never worse than the anchor. Default: to rounding.
+            Bound on the effort for a nonsmooth model: so many sweeps with one damped
+            face step each. The result is never worse than the anchor. Default: to
+            rounding.
         """
         if self.is_smooth:
             params, free = anchor.copy(), np.flatnonzero(self._moves)
@@ -123,30 +134,36 @@ class QuadraticModel:
     # ---- nonsmooth -------------------------------------------------------------
 
     def _minimize_nonsmooth(self, anchor, gradient, max_sweeps):
-        params = np.where(self.positive, np.maximum(anchor, 0.0), anchor)
-        params[~self._moves & (self.l1 > 0)] = 0.0
+        params = np.where(self._is_held | (self.positive & (anchor < 0)), 0.0, anchor)
         slope = gradient + self.matrix @ (params - anchor)
-        to_rounding = max_sweeps is None
-        descend = self._descend_faces if to_rounding else self._face_step
+        descend = self._descend_faces if max_sweeps is None else self._damped_face_step
+        ridge = _FIRST_RIDGE
         # Newton models start near their solution: try its face before any sweep.
         if params[self._is_bounded].any():
-            params, slope = descend(params, slope)
-        for _ in range(_MAX_SWEEPS if to_rounding else max_sweeps):
+            params, slope, ridge = descend(params, slope, ridge)
+        for _ in range(_MAX_SWEEPS if max_sweeps is None else max_sweeps):
             noise = self._noise(params, gradient)
-            violating = np.flatnonzero(self._violation(params, slope) > noise)
+            violating = (self._violation(params, slope) > noise).nonzero()[0]
             if not violating.size:
                 break
             params, slope = self._sweep(params, slope, violating)
-            params, slope = descend(params, slope)
+            params, slope, ridge = descend(params, slope, ridge)
         return params
 
-    def _descend_faces(self, params, slope):
+    def _descend_faces(self, params, slope, ridge):
         """Face steps until no coordinate becomes zero any more."""
-        n_nonzero = np.count_nonzero(params) + 1
-        while np.count_nonzero(params) < n_nonzero:
-            n_nonzero = np.count_nonzero(params)
-            params, slope = self._face_step(params, slope)
-        return params, slope
+        n_before, n_nonzero = len(params) + 1, int(np.count_nonzero(params))
+        while n_nonzero < n_before:
+            params, slope, _ = self._face_step(params, slope, ridge)
+            n_before, n_nonzero = n_nonzero, int(np.count_nonzero(params))
+        return params, slope, ridge
+
+    def _damped_face_step(self, params, slope, ridge):
+        """Face step whose ridge grows until signs let it pass, and shrinks again."""
+        params, slope, share = self._face_step(params, slope, ridge)
+        # A step along a direction without curvature is inverse to the ridge.
+        factor = 1 / max(share, _FIRST_RIDGE) if share < 1 else 1 / _RIDGE_SHRINKS
+        return params, slope, min(max(factor * ridge, _FIRST_RIDGE), _MAX_RIDGE)
 
     def _noise(self, params, gradient):
         """Error of the slope that no step can avoid.
@@ -155,7 +172,7 @@ class QuadraticModel:
         below their rounding would follow directions whose only curvature is rounding.
         Nor is a face step more accurate than its ridge.
         """
-        curvature, sizes = np.maximum(np.diagonal(self.matrix), 0.0), np.abs(params)
+        curvature, sizes = np.maximum(self.matrix.diagonal(), 0.0), np.abs(params)
         roots, constant = np.sqrt(curvature), np.abs(gradient) + self.l1
         rounding = 64 * _EPS * (constant + roots * (roots @ sizes))
         noise = np.maximum(rounding, _MAX_ERROR * (constant + curvature * sizes))
@@ -190,42 +207,50 @@ class QuadraticModel:
                 slope += (new - old) * self.matrix[c]
         return params, slope
 
-    def _face_step(self, params, slope):
-        """Minimise over the face given by zeros and signs, if that decreases ``q``."""
+    def _face_step(self, params, slope, ridge):
+        """Minimise over the face given by zeros and signs, if that decreases ``q``.
+
+        Returns parameters, slope and the share of the way that was possible.
+        """
         signs = np.sign(params)
-        free = np.flatnonzero((self._moves & (params != 0)) | self._is_unbounded)
+        free = ((self._moves & (signs != 0)) | self._is_unbounded).nonzero()[0]
         if not free.size:
-            return params, slope
+            return params, slope, 1.0
         target = params.copy()
-        target[free] -= self._solve_face(free, (slope + self.l1 * signs)[free])
-        flipped = np.flatnonzero(self._is_bounded & (target * signs < 0))
-        shares = [1.0]
-        if flipped.size:
-            start, end = params[flipped], target[flipped]
-            first_flip = float((start / (start - end)).min())
-            # Only the way to the first flip is sure to decrease, but sign by sign is a
-            # long way: shares in between are worth a trial.
-            shares += [first_flip**0.25, first_flip**0.5, first_flip]
-        for share in shares:
-            candidate = params + share * (target - params)
-            left = candidate[flipped] * signs[flipped]
-            candidate[flipped[left <= _EPS * np.abs(params[flipped])]] = 0.0
+        target[free] -= self._solve_face(free, (slope + self.l1 * signs)[free], ridge)
+        flipped = (self._is_bounded & (target * signs < 0)).nonzero()[0]
+        for share, candidate in self._on_the_way(params, target, flipped):
             move = candidate - params
             change_of_slope = self.matrix @ move
             change = move @ (slope + 0.5 * change_of_slope)
             change += self.l1 @ (np.abs(candidate) - np.abs(params))
             if change < 0:
-                return candidate, slope + change_of_slope
-        return params, slope
+                return candidate, slope + change_of_slope, share
+        return params, slope, 0.0
 
-    def _solve_face(self, free, right_side):
+    @staticmethod
+    def _on_the_way(params, target, flipped):
+        """Shares of the way to ``target``, and points with zeros for changed signs."""
+        if not flipped.size:
+            return [(1.0, target)]
+        start, end = params[flipped], target[flipped]
+        first_flip = float((start / (start - end)).min())
+        # Only the way to the first flip is sure to decrease, but sign by sign is a
+        # long way: shares in between are worth a trial.
+        shares = np.array([1.0, first_flip**0.25, first_flip**0.5, first_flip])
+        points = params + shares[:, None] * (target - params)
+        is_gone = points[:, flipped] * np.sign(start) <= _EPS * np.abs(start)
+        points[:, flipped] = np.where(is_gone, 0.0, points[:, flipped])
+        return zip(shares, points, strict=True)
+
+    def _solve_face(self, free, right_side, ridge=_FIRST_RIDGE):
         if not free.size:
             return right_side
-        key = free.tobytes()
+        key = free.tobytes(), ridge
         if self._face_factor is None or key != self._face_key:
             is_all = len(free) == len(self.matrix)
             block = self.matrix if is_all else self.matrix[free[:, None], free]
-            self._face_factor = ScaledCholesky(block)
+            self._face_factor = ScaledCholesky(block, ridge)
             self._face_key = key
         return self._face_factor.solve(right_side)
 
@@ -248,12 +273,12 @@ def penalised_model(matrix, penalty, n_outputs: int = 1) -> QuadraticModel:
 class ScaledCholesky:
     """Cholesky factor of a matrix scaled to unit diagonal, ridged where singular."""
 
-    def __init__(self, matrix):
-        diagonal = np.diagonal(matrix)
+    def __init__(self, matrix, ridge=_FIRST_RIDGE):
+        diagonal = matrix.diagonal()
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = matrix * self._scale
         scaled *= self._scale[:, None]
-        self._factor = ridged_cholesky(scaled)
+        self._factor = ridged_cholesky(scaled, ridge)
 
     def solve(self, right_side):
         """Solution of the linear system."""
@@ -261,12 +286,20 @@ class ScaledCholesky:
         solution, _ = lapack.dpotrs(self._factor, scaled, lower=1)
         return solution * self._scale
 
+    def half_solve(self, right_side):
+        """A factor of the inverse times the columns of a matrix.
 
-def ridged_cholesky(scaled):
+        Independent columns of unit variance become columns whose covariance is the
+        inverse.
+        """
+        solution, _ = lapack.dtrtrs(self._factor, right_side, lower=1, trans=1)
+        return solution * self._scale[:, None]
+
+
+def ridged_cholesky(scaled, ridge=_FIRST_RIDGE):
     """Lower Cholesky factor of a matrix of unit diagonal, ridged where singular."""
     if not np.isfinite(scaled).all():
         raise np.linalg.LinAlgError("The matrix of a linear system is not finite.")
-    ridge = _FIRST_RIDGE
     while True:
         scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
         factor, info = lapack.dpotrf(scaled, lower=1)

@@ -6,6 +6,7 @@ parameter, in which coordinates it works, and how its options are built.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from skcara.data import Coordinates, Source
 from skcara.objective import Loss, Problem
@@ -28,7 +29,7 @@ class SolverEntry:
     Attributes
     ----------
     iterate : callable
-        ``iterate(problem, params, options, rng)``, a solver.
+        ``iterate(problem, params, options, seed)``, a solver.
     options : type
         Frozen dataclass; its fields are the parameters that the solver uses.
     coordinates : callable
@@ -42,7 +43,7 @@ class SolverEntry:
     coordinates: Callable[[Source, bool, object], Coordinates]
     needs_bound: bool = False
 
-    @property
+    @cached_property
     def parameters(self) -> frozenset:
         """Names of the parameters that the solver uses."""
         return frozenset(field.name for field in fields(self.options))
@@ -113,7 +114,7 @@ class SolverFactory:
         self._source = source
         self.coordinates = entry.coordinates(source, fit_intercept, self._options)
 
-    def start(self, problem: Problem, coef, intercept, rng) -> Solver:
+    def start(self, problem: Problem, coef, intercept, seed) -> Solver:
         """Return a solver for a problem in the coordinates of the user.
 
         Parameters
@@ -121,7 +122,8 @@ class SolverFactory:
         problem : Problem
         coef, intercept : ndarray of shapes (n_features, n_outputs) and (n_outputs,)
             Starting point.
-        rng : numpy.random.RandomState
+        seed : int or numpy.random.RandomState
+            Of random numbers; most fits of few rows draw none.
 
         Raises
         ------
@@ -132,7 +134,7 @@ class SolverFactory:
         problem = problem.with_coordinates(self.coordinates)
         params = self.coordinates.from_user(coef, intercept)
         extra = {"n_jobs": self._source.n_jobs} if self._entry.needs_bound else {}
-        solver = self._entry.iterate(problem, params, self._options, rng, **extra)
+        solver = self._entry.iterate(problem, params, self._options, seed, **extra)
         return bounded_by_zero(problem, solver)
 
     def _check_loss(self, loss: Loss):

@@ -15,41 +15,36 @@ _EPS = np.finfo(np.float64).eps
 
 def standardised(source: Source, fit_intercept: bool) -> Coordinates:
     """Columns of about unit variance, centred if possible."""
-    mean, spread = _glance_moments(source, fit_intercept)
-    if not _can_shift(source, fit_intercept):
-        mean = np.zeros_like(mean)
-    return Coordinates(mean, spread, fit_intercept)
+    shift = _centre(source, fit_intercept)
+    return Coordinates(shift, _spread(source, shift), fit_intercept)
 
 
 def centred(source: Source, fit_intercept: bool) -> Coordinates:
     """Columns of about zero mean, if possible."""
-    if not _can_shift(source, fit_intercept):
-        return Coordinates.of_user(source.facts.n_features, fit_intercept)
-    mean, _ = _glance_moments(source, fit_intercept)
-    return Coordinates(mean, np.ones_like(mean), fit_intercept)
+    shift = _centre(source, fit_intercept)
+    return Coordinates(shift, np.ones_like(shift), fit_intercept)
 
 
-def _can_shift(source, fit_intercept):
-    return fit_intercept and not source.facts.is_sparse
+def _centre(source, fit_intercept):
+    """Mean of some rows, or zero where a shift is not possible."""
+    facts = source.facts
+    if fit_intercept and not facts.is_sparse:
+        return facts.reference_row
+    return np.zeros(facts.n_features)
 
 
-def _glance_moments(source, fit_intercept):
-    """Weighted mean and spread of the columns on up to a few thousand rows."""
+def _spread(source, shift):
+    """Weighted spread of the columns around ``shift`` on up to a few thousand rows."""
     seen = source.glance()
-    rows, weights = seen.rows, seen.weights
-    shares = weights / weights.sum()
-    mean = shares @ rows
+    rows, shares = seen.rows, seen.weights / seen.weights.sum()
     if sparse.issparse(rows):
         square = shares @ rows.power(2)
     else:
-        shift = mean if _can_shift(source, fit_intercept) else 0.0
-        square = np.zeros_like(mean)
+        square = np.zeros(len(shift))
         for part, deviations in centred_strips(rows, shift):
             square += shares[part] @ np.square(deviations, out=deviations)
     # A column that is constant on the sample gives no scale; what is left of it is the
-    # rounding of a sum over the rows. Its value, exactly, makes it a column of zeros.
+    # rounding of a sum over the rows.
     spread = np.sqrt(square)
-    informative = spread > rows.shape[0] * _EPS * np.abs(mean)
-    if not sparse.issparse(rows):
-        mean = np.where(informative, mean, rows[0])
-    return mean, np.where(informative, spread, 1.0)
+    spread[spread <= rows.shape[0] * _EPS * np.abs(shift)] = 1.0
+    return spread

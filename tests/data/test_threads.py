@@ -99,3 +99,44 @@ def test_sums_of_a_source_do_not_depend_on_the_number_of_threads():
     assert not own_threads()
     np.testing.assert_array_equal(totals[0], totals[1])
     np.testing.assert_array_equal(totals[0], totals[2])
+
+
+def names_of_threads(threads, work, n_items=20):
+    def on(item):
+        work()
+        return threading.current_thread().name
+
+    return list(threads.map(on, range(n_items), kind="work"))
+
+
+def test_threads_that_wait_for_each_other_are_not_used_again(threads):
+    lock = threading.Lock()
+
+    def work():
+        # Together they take longer than one after the other, as with Python's lock.
+        others = len(own_threads())
+        with lock:
+            time.sleep(0.01 if others else 0.002)
+
+    names = names_of_threads(threads, work)
+    assert all(name.startswith("skcara") for name in names[2:6])
+    assert not any(name.startswith("skcara") for name in names[6:])
+    assert not any(n.startswith("skcara") for n in names_of_threads(threads, work))
+
+
+def test_threads_that_share_the_work_are_used(threads):
+    def work():
+        time.sleep(0.005)
+
+    names = names_of_threads(threads, work)
+    assert all(name.startswith("skcara") for name in names[2:])
+    assert all(name.startswith("skcara") for name in names_of_threads(threads, work))
+
+
+def test_a_trial_that_is_too_short_decides_nothing(threads):
+    def work():
+        time.sleep(0.001)
+
+    assert len(names_of_threads(threads, work, n_items=4)) == 4
+    names = names_of_threads(threads, lambda: time.sleep(0.005))
+    assert all(name.startswith("skcara") for name in names[2:])

@@ -6,7 +6,15 @@ from certificates import lasso_dual_gap, squared_objective
 from scipy import sparse
 from sklearn.datasets import load_iris
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import (
+    CaLasso,
+    CaLassoCV,
+    CaLeastSquares,
+    CaLogisticRegression,
+    CaLogisticRegressionCV,
+    lasso_path,
+    logistic_path,
+)
 from skcara.solvers.descent._control import Secant, secant_curvature
 
 
@@ -97,6 +105,32 @@ def test_values_whose_squares_overflow_are_named(model, as_form):
         ValueError, match=r"X contains -1e\+300, whose square overflows"
     ):
         model.fit(as_form(X), y)
+
+
+@pytest.mark.parametrize("as_form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [-1e300, 1e160])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lasso_path,
+        logistic_path,
+        CaLassoCV().fit,
+        CaLassoCV(standardize=True).fit,
+        CaLogisticRegressionCV().fit,
+        CaLogisticRegressionCV(refit=False).fit,
+        CaLogisticRegressionCV(standardize=True, refit=False).fit,
+    ],
+    ids=lambda call: str(getattr(call, "__self__", call.__name__)),
+)
+def test_searches_name_values_whose_squares_overflow(call, value, as_form):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    y = (X[:, 0] + rng.standard_normal(500) > 0).astype(float)
+    X[3, 2] = value
+    with pytest.raises(
+        ValueError, match=r"X contains -?1e\+\d+, whose square overflows"
+    ):
+        call(as_form(X), y)
 
 
 @pytest.mark.parametrize("model", [CaLasso(), CaLeastSquares()], ids=repr)

@@ -423,3 +423,21 @@ def test_no_warnings_by_default(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         CaLassoCV(l1_ratio=[0.0, 0.5, 1.0]).fit(*regression(rng))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("is_heavy", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_columns_far_from_zero_take_one_read(
+    shuffle, is_heavy, form, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    far = 1e6 + rng.standard_normal((2000, 5))
+    y = far @ [1.0, -2.0, 0.0, 0.5, 0.0] + rng.standard_normal(2000)
+    weights = np.where(np.arange(2000) < 400, 1e3 if is_heavy else 1.0, 1.0)
+    folds = KFold(5, shuffle=shuffle, random_state=0 if shuffle else None)
+    search = CaLassoCV(alphas=20, cv=folds).fit(form(far), y, sample_weight=weights)
+    assert search.n_passes_ == 1
+    # Nothing is rounded in this difference.
+    wanted = CaLassoCV(alphas=20, cv=folds).fit(far - 1e6, y, sample_weight=weights)
+    assert_allclose(search.mse_path_, wanted.mse_path_, rtol=1e-9)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, log_softmax
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import (
@@ -233,6 +234,48 @@ def test_standardizing_is_a_pipeline_inside_the_folds(rng):
     np.testing.assert_allclose(
         ours.predict_proba(X), grid.predict_proba(X), rtol=1e-5, atol=1e-8
     )
+
+
+def test_folds_that_hold_out_an_outlier_have_their_own_scales(rng):
+    X, y = classification(rng, 60, 1)
+    X[5] = 1e9
+    cv = KFold(3)
+    ours = CaLogisticRegressionCV(Cs=CS, cv=cv, standardize=True).fit(X, y)
+    [train, _], *_ = cv.split(X)
+    for C, coef in zip(CS, ours.coefs_paths_[0, 0, :, 0], strict=True):
+        estimator = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-10)
+        exact = make_pipeline(StandardScaler(), estimator).fit(X[train], y[train])
+        expected = exact[-1].coef_[0] / exact[0].scale_
+        np.testing.assert_allclose(coef[0], expected, rtol=0.01)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_standardizing_makes_units_meaningless(as_sparse, rng):
+    """Certificates are about standardised features: tiny ones are not done at once."""
+    X, y = classification(rng)
+    X[rng.random(X.shape) < 0.2] = 0.0
+    scale = 2.0 ** np.array([-40, -20, -5, 0, 10, 30])[: X.shape[1]]
+    convert = sp.csr_array if as_sparse else np.asarray
+    search = CaLogisticRegressionCV(Cs=CS, standardize=True, tol=1e-7)
+    model = clone(search).fit(convert(X), y)
+    other = clone(search).fit(convert(X * scale), y)
+    np.testing.assert_allclose(other.scores_, model.scores_, rtol=1e-6)
+    np.testing.assert_allclose(other.coef_ * scale, model.coef_, rtol=1e-4, atol=1e-7)
+    Z, codes = (X - X.mean(axis=0)) / X.std(axis=0), y == model.classes_[1]
+    residual = other.predict_proba(convert(X * scale))[:, 1] - codes
+    slope = residual @ Z / len(y) + other.coef_[0] * scale * X.std(axis=0) / (
+        other.C_ * len(y)
+    )
+    assert other.optimality_ <= 1e-7
+    violation = max(np.abs(slope).max(), abs(residual.mean()))
+    assert violation == pytest.approx(other.optimality_, abs=1e-12)
+
+
+def test_standardizing_without_an_intercept_is_refused(rng):
+    X, y = classification(rng)
+    search = CaLogisticRegressionCV(standardize=True, fit_intercept=False)
+    with pytest.raises(ValueError, match="use fit_intercept=True, or a scaler"):
+        search.fit(X, y)
 
 
 def test_folds_that_overlap(rng):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
-from twins import twin_grid
+from twins import needs_recent_twin, twin_grid
 
 from skcara import CaLassoCV, lasso_path
 
@@ -18,7 +18,9 @@ def rng(global_random_seed):
     return np.random.default_rng(global_random_seed)
 
 
-@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(
+    "positive", [False, pytest.param(True, marks=needs_recent_twin)]
+)
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
 def test_the_twin_finds_the_same(l1_ratio, positive, rng):
     X, y = regression(rng)
@@ -86,12 +88,6 @@ def test_layouts(make, rng):
     ("options", "message"),
     [
         ({"alphas": [-1.0]}, r"alphas\[0\] must be non-negative"),
-        ({"l1_ratio": [0.5, 1.0]}, "takes one l1_ratio"),
-        ({"l1_ratio": 2.0}, r"l1_ratio must be in \[0, 1\]"),
-        ({"alphas": 0}, "alphas must be at least 1"),
-        ({"eps": 0.0}, "eps must be positive"),
-        ({"tol": -1.0}, "tol must be non-negative"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"sample_weight": np.ones(3)}, r"sample_weight must have shape"),
     ],
 )

@@ -85,6 +85,15 @@ def test_sample_weight_is_routed():
     assert_allclose(pipeline[-1].coef_, expected.coef_)
 
 
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+def test_html_representation_does_not_list_the_fields_of_the_history(model):
+    """The type of a structured array is a line that is wider than a page."""
+    shown = estimator_html_repr(clone(model).fit(*data_for(model)))
+    assert "(&#x27;round&#x27;" not in shown
+    if HAS_CALLBACKS:  # with the same version came tables of fitted attributes
+        assert "ndarray[8 fields](" in shown
+
+
 def test_html_representation_has_no_dead_link():
     X, y = regression()
     for model in (CaLasso(), CaLasso().fit(X, y)):

@@ -5,6 +5,7 @@ import pytest
 from io_tasks import Moments, RowNumbers, assert_same_bits, make_rows
 from scipy import sparse
 
+from skcara import CaLasso
 from skcara.data import ArraySource
 from skcara.io import from_chunks
 
@@ -167,6 +168,16 @@ def test_an_exhausted_iterator_behind_a_function_is_noticed():
     source = from_chunks(lambda: (chunk for chunk in once))
     with pytest.raises(ValueError, match=r"(no rows|yielded \d chunks in the first)"):
         source.for_regression().run([Moments()])
+
+
+def test_an_iterator_that_ends_with_the_first_look_is_noticed():
+    chunks = iter([(np.ones((10, 2)), np.arange(10.0))])
+
+    def open_chunks():
+        yield from chunks
+
+    with pytest.raises(ValueError, match=r"1 chunks in the first .* read only once"):
+        CaLasso().fit(from_chunks(open_chunks))
 
 
 def test_chunks_that_change_between_reads():

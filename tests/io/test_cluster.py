@@ -21,6 +21,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from skcara import CaLasso, CaLassoCV, CaLogisticRegression, CaLogisticRegressionCV
 from skcara.io import from_dask
+from skcara.io._cluster import ClusterExecutor
 from skcara.io._source import PartsSource
 from skcara.passes import AtomMasses, EvaluateFolds
 
@@ -52,18 +53,11 @@ def started(n_workers, **options):
         yield client
 
 
-@pytest.fixture(scope="module")
-def shared_cluster():
-    # Starting the processes takes longer than all that is done with them.
+@pytest.fixture
+def client():
+    """Client of a cluster of its own with three workers: tests kill some of them."""
     with started(3) as client:
         yield client
-
-
-@pytest.fixture
-def client(shared_cluster):
-    """Client of a cluster with three live workers, shared by the tests."""
-    shared_cluster.wait_for_workers(3, timeout=60)
-    return shared_cluster
 
 
 def make_table():
@@ -210,6 +204,24 @@ def test_a_worker_dies_inside_a_pass(client, expected):
 
     assert_same_bits(fitted(SlowMoments(), between=kill_soon), expected)
     killers[0].join()
+
+
+def test_a_worker_dies_while_partitions_are_loaded(client, expected, monkeypatch):
+    """What is lost before it was needed is waited for."""
+    wait, killed = ClusterExecutor._wait, []
+
+    def wait_and_kill(executor, futures):
+        wait(executor, futures)
+        if not killed:
+            killed.append(holder_of_something(client))
+            os.kill(killed[0], signal.SIGKILL)
+            while all(future.status == "finished" for future in futures):
+                time.sleep(0.01)
+            wait(executor, futures)
+
+    monkeypatch.setattr(ClusterExecutor, "_wait", wait_and_kill)
+    assert_same_bits(fitted(), expected)
+    assert killed
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.2], ids=["between", "inside"])

@@ -54,6 +54,25 @@ def test_arrays(data, chunks):
     assert_same_rows(source, X, y, weights)
 
 
+def test_what_columns_share_is_computed_once(data):
+    """A read computes every partition of the table behind X and y a single time."""
+    table, computed = np.column_stack(data), []
+
+    def load(block_id=None):
+        computed.append(block_id[0])
+        return table[5000 * block_id[0] :][:5000]
+
+    lengths = (5000, 5000, 5000, 5000, 11)
+    blocks = da.map_blocks(
+        load, chunks=(lengths, (8,)), dtype=float, meta=np.empty((0, 0))
+    )
+    with dask.config.set(scheduler="synchronous"):
+        source = from_dask(blocks[:, :6], blocks[:, 6], blocks[:, 7]).for_regression()
+        computed.clear()
+        assert_same_rows(source, table[:, :6], table[:, 6], table[:, 7])
+    assert sorted(computed) == [0, 1, 2, 3, 4]
+
+
 def test_frames(data):
     X, y, weights = data
     table = frame(X, y, weights)

@@ -248,6 +248,12 @@ def test_lazy_frames_and_datasets_are_refused_with_advice(tmp_path):
         CaLasso().fit(dataset.dataset(tmp_path), [0.0, 1.0])
 
 
+def test_delayed_objects_are_no_rows():
+    dask = pytest.importorskip("dask")
+    with pytest.raises(TypeError, match=r"dask Delayed.*Give the Dask array"):
+        CaLasso().fit(dask.delayed(np.ones)((10, 2)), np.ones(10))
+
+
 def test_targets_of_dask_need_rows_of_dask():
     da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match=r"y is a dask Array"):

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.utils.fixes import parse_version
 
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 
@@ -77,12 +78,15 @@ def large_file(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_parquet_in_a_quarter_of_its_size(large_file):
+    if parse_version(pytest.importorskip("pyarrow").__version__) < parse_version("17"):
+        pytest.skip("pyarrow 16 itself keeps more than this while it reads")
     room = 48 * MEGABYTE
     assert large_file.stat().st_size > 4 * room
     # The allocator of the system reserves nothing that it does not use.
     environment = os.environ | {
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",  # each thread of pyarrow has a stack
         "MALLOC_ARENA_MAX": "2",
     }
     command = [sys.executable, "-c", SCRIPT, str(large_file), str(room)]

@@ -79,6 +79,19 @@ def test_huge_predictions_neither_overflow_nor_vanish(name):
     assert np.abs(derivative).max() <= 1
 
 
+def test_hessian_of_many_classes_does_not_depend_on_how_rows_are_cut():
+    """Forty coordinates and ninety rows: three parts, of which the last is short."""
+    rng = np.random.default_rng(0)
+    loss, target = MultinomialLoss(20), rng.integers(0, 20, 90)
+    rows, weights = rng.standard_normal((90, 2)), rng.random(90)
+    prediction = rng.standard_normal((90, 20))
+    assert_allclose(
+        loss.hessian(rows, weights, target, prediction),
+        Loss.hessian(loss, rows, weights, target, prediction),
+        atol=1e-13,
+    )
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_what_a_loss_adds_is_what_the_base_class_computes(name):
     """Faster methods of a loss agree with those that every loss inherits."""

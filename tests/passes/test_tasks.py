@@ -1,6 +1,7 @@
 """Passes are values: picklable, without memory, independent of threads and cuts."""
 
 import importlib
+import inspect
 import pickle
 import pkgutil
 from dataclasses import fields, is_dataclass, replace
@@ -30,6 +31,7 @@ from skcara.passes import (
     BlockGrams,
     ColumnSquares,
     DirectionSquare,
+    DrawByLeverage,
     DrawInfluential,
     Evaluate,
     EvaluateCurvature,
@@ -106,6 +108,13 @@ def requests_of(case: Case):
         "block grams": BlockGrams(problem, columns),
         "group products": GroupProducts(problem, columns, 64),
         "draw": DrawInfluential(problem, params, diagonal, n_draws=50, seed=3),
+        "draw by leverage": DrawByLeverage(
+            problem,
+            params,
+            rng.standard_normal((2, 3, *params.shape)),
+            n_draws=50,
+            seed=3,
+        ),
     }
     requests |= requests_of_folds(problem, params)
     if not problem.loss.is_quadratic:
@@ -223,7 +232,8 @@ def task_classes():
     for module in pkgutil.walk_packages(skcara.__path__, "skcara."):
         for value in vars(importlib.import_module(module.name)).values():
             is_own = isinstance(value, type) and value.__module__ == module.name
-            if is_own and hasattr(value, "visit") and not is_protocol(value):
+            is_open = inspect.isabstract(value) or is_protocol(value)
+            if is_own and hasattr(value, "visit") and not is_open:
                 found.add(value)
     # It fills the pool of the worker that it lives on, and goes nowhere.
     return sorted(found - {Pooling}, key=lambda one: one.__name__)
@@ -402,6 +412,22 @@ def test_taken_rows_are_the_standardised_rows(layout, keep_sparse):
     assert_allclose(taken.shares, weights[indices] / weights.sum())
 
 
+@pytest.mark.parametrize("indices", [np.arange(5000), np.arange(2, 5000, 3)])
+def test_taken_columns_are_columns_of_the_taken_rows(indices):
+    """Whether rows are neighbours, which are read in place, or not."""
+    case, features = make_problem("squared"), np.array([0, 3, 4])
+    before, own = case.source.X.copy(), case.problem.coordinates.restrict(features)
+    own = case.problem.with_coordinates(own)
+    some = case.ask(Take(own, indices, order="F", features=features))
+    every = case.rows(indices)
+    assert some.rows.flags.f_contiguous
+    assert_array_equal(some.rows, every.rows[:, [*features, N_FEATURES]])
+    assert_array_equal(some.target, every.target)
+    assert_array_equal(some.shares, every.shares)
+    some.rows[:] = 0.0
+    assert_array_equal(case.source.X, before)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_blocks_of_rows_are_columns_of_the_taken_rows(layout):
     case = make_problem("multinomial", layout)
@@ -458,6 +484,29 @@ def test_moments_of_sparse_columns_that_are_full_or_nearly_so(is_weighted):
     np.testing.assert_allclose(moments.variance, variance * [1, 1, 0, 1], rtol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_moments_of_dense_columns_near_and_far_from_zero(is_weighted, dtype):
+    rng = np.random.default_rng(0)
+    offsets = [0.0, 2.0, -30.0, 1e4, 1e4]
+    X = (rng.standard_normal((40_000, 5)) * [1, 1, 1, 1, 0] + offsets).astype(dtype)
+    # The first chunk is far from zero in a column whose mean is not, as in sorted rows.
+    X[:20_000, 0] += 50.0
+    X[20_000:, 0] -= 50.0
+    weights = rng.random(40_000) if is_weighted else None
+    nothing = np.zeros((6, 1))
+    penalty = SeparablePenalty(nothing, nothing, nothing > 0)
+    data = X, np.zeros(40_000), SquaredLoss()
+    case = make_case(*data, penalty, DualGap(), sample_weight=weights)
+    request = Evaluate(case.problem, case.zeros, with_moments=True)
+    moments = case.ask(request).problem.column_moments
+    exact = X.astype(np.longdouble)
+    mean = np.average(exact, axis=0, weights=weights)
+    variance = np.average((exact - mean) ** 2, axis=0, weights=weights)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-13, atol=1e-11)
+    np.testing.assert_allclose(moments.variance, variance, rtol=1e-12, atol=1e-20)
+
+
 def test_products_of_columns_without_entries_in_the_first_chunk():
     case = make_problem("logistic", "sparse", n_rows=70_000)
     X = case.source.X.tolil()
@@ -481,3 +530,35 @@ def test_spreads_of_sparse_columns_in_single_precision():
     )
     [[moments]] = source.run([FoldMoments(source.facts, sets)])
     assert_allclose(moments.variance, X.astype(float).var(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize(("n_rows", "n_atoms"), [(40, 4), (40_000, 4), (2000, 500)])
+def test_spreads_of_training_sets_far_from_the_mean_of_all_rows(
+    n_rows, n_atoms, layout
+):
+    """An outlier that a fold holds out does not take digits from the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal([0.0, 5.0, 0.0, 0.0, 0.0], size=(n_rows, 5))
+    X[n_rows // 2, :2] = 1e18, -1e12
+    # A column of which most sets see hardly anything, and one that is constant.
+    X[:, 2] = 1e-12 * X[:, 2] + (np.arange(n_rows) == n_rows // 3)
+    X[:, 3] = 0.1 + 0.2
+    X[:, 4] *= rng.random(n_rows) < 0.2
+    weights = rng.random(n_rows)
+    atom = rng.integers(0, n_atoms, n_rows)
+    counts = rng.integers(0, 3, (3, n_atoms))
+    counts[0, atom[n_rows // 2]], counts[1, atom[n_rows // 3]] = 0, 0
+    rows = sparse.csr_array(X) if layout == "sparse" else X
+    source = ArraySource(rows, np.zeros(n_rows, np.int8), weights, atom=atom)
+    sets = FoldSets([FoldBatch(None, counts, 0 * counts)])
+    [found] = source.run([FoldMoments(source.facts, sets)])
+    exact = X.astype(np.longdouble)
+    for moments, count in zip(found, counts, strict=True):
+        own = count[atom] * weights
+        mean = np.average(exact, axis=0, weights=own)
+        variance = np.average((exact - mean) ** 2, axis=0, weights=own)
+        variance[3] = 0.0
+        error = np.abs(moments.mean - mean)
+        assert (error <= 1e-12 * np.sqrt(variance) + 1e-15 * np.abs(mean)).all()
+        assert_allclose(moments.variance, variance.astype(float), rtol=1e-11)

@@ -58,6 +58,10 @@ def test_single_round_is_drawn_and_explained():
     assert note == "a single round: data read once, no curve to draw"
     assert display.axes_[0, 0].get_xlim()[0] == 0
     display.figure_.canvas.draw()
+    # tol is far above the only dot: its label is inside of the axes nevertheless.
+    panel = display.axes_[1, 0]
+    label = panel.texts[0].get_window_extent()
+    assert label.y1 < panel.get_window_extent().y1
 
 
 def test_two_runs_share_the_axes_of_the_first(fitted):

@@ -85,7 +85,11 @@ def test_crowds_are_drawn_by_colour_light_rows_last(data):
     assert_array_equal(scatter.get_offsets(), X[::-1, :2])
     assert len(scatter.get_sizes()) == 1
     assert display.colorbar_.ax.get_ylabel() == "weight"
-    assert "colour = weight" in display.ax_.get_legend().get_texts()[1].get_text()
+    legend = display.ax_.get_legend()
+    assert "colour = weight" in legend.get_texts()[1].get_text()
+    typical = display.support_scatter_.to_rgba(np.median(display.weights))
+    display.figure_.canvas.draw()
+    assert np.allclose(legend.legend_handles[1].get_facecolor(), typical)
 
 
 def test_each_target_has_its_measure():

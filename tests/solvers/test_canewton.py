@@ -259,6 +259,23 @@ def test_garbage_from_a_reduced_solve_costs_time_only(monkeypatch):
     assert violation(case, result.evaluation, l2=1e-4) <= 1.01e-6
 
 
+@pytest.mark.parametrize("strengths", [{"l2": 1e-3}, {"l1": 1e-2}], ids=["l2", "l1"])
+@pytest.mark.parametrize("n_rows", [300, N_ROWS])
+def test_reduced_solutions_are_as_accurate_as_asked_for(n_rows, strengths):
+    """Few rows have a Hessian in every step, many do not; neither stops early."""
+    X, y = (values[:n_rows] for values in binary())
+    case = make_problem(X, y, "logistic", **strengths).standardised()
+    taken = case.ask(Take(case.problem, np.arange(n_rows)))
+    reduced = ReducedProblem(*taken, case.problem.loss, case.problem.penalty)
+    start = reduced.evaluate(case.zeros.ravel())
+    solution = minimize_reduced(reduced, start, accuracy=1e-5)
+    assert (solution.hessians == solution.steps) == (n_rows == 300)
+    end, model = reduced.evaluate(solution.params), reduced.model(solution.params)
+    candidate = model.minimize(end.params, end.gradient)
+    left = -0.5 * model.decrease(end.params, end.gradient, candidate)
+    assert left <= 1e-5 * solution.first_decrease
+
+
 def test_failing_recombination_costs_time_only(monkeypatch):
     def fail(*args, **options):
         raise RecombinationError("injected")

@@ -1,7 +1,6 @@
 """No fit returns more than the objective at zero."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def test_a_solver_that_ends_above_zero_is_not_believed():
     assert far.objective > 2 * np.log(2)
 
     def solver():
-        yield Round(replace(far, stop_value=0.0))
+        yield Round(far._replace(stop_value=0.0))
 
     result = case.solve(bounded_by_zero(case.problem, solver()), tol=1.0, max_iter=5)
     assert result.evaluation.objective == pytest.approx(np.log(2))

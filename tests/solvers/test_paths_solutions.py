@@ -8,7 +8,7 @@ from fold_problems import KINDS, fit_path, regression
 from skcara.solvers.paths._grid import alpha_grid
 from skcara.solvers.paths._homotopy import lasso_homotopy
 from skcara.solvers.paths._loss import SquaredLoss
-from skcara.solvers.paths._optimality import dual_gaps
+from skcara.solvers.paths._optimality import dual_gaps, violations
 from skcara.solvers.paths._path import ridge_path, solve_path
 
 
@@ -76,6 +76,18 @@ def test_homotopy_alone_is_exact(n_rows, n_features, positive, rng):
         )
         assert violation <= 1e-11 * scale
         assert np.count_nonzero(coef) <= min(n_rows - 1, n_features)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_homotopy_is_exact_in_any_units(positive, rng):
+    X, y = centred(*regression(rng, 200, 30))
+    X = X * 10.0 ** rng.integers(-6, 7, 30)
+    loss = loss_of_rows(X, y)
+    alphas = grid_of(loss, 1.0, positive, eps=1e-8, n_alphas=60)
+    coefs = lasso_homotopy(loss.gram, loss.cross, alphas, positive)
+    slopes, reach = loss.slopes(coefs), loss.target_size + loss.sizes @ np.abs(coefs)
+    distances = violations(slopes, coefs, alphas, 0 * alphas, positive)
+    assert (distances <= 1e-13 * np.multiply.outer(loss.sizes, reach)).all()
 
 
 def test_homotopy_survives_ties(rng):

@@ -111,6 +111,32 @@ def test_limited_effort_never_makes_a_model_worse(max_sweeps, global_random_seed
     assert values[-1] < values[0]
 
 
+def test_flat_directions_do_not_stop_the_others(global_random_seed):
+    """As the classes of a multinomial model, to which any constant may be added.
+
+    A small L1 term sends the minimiser on a face far along such directions, until some
+    coordinate changes its sign; that must not be the end of the whole step.
+    """
+    n_features, n_classes = 12, 8
+    rng = np.random.default_rng(global_random_seed)
+    rows = rng.standard_normal((60, n_features)) + 3 * rng.standard_normal((60, 1))
+    centring = np.eye(n_classes) - 1 / n_classes
+    matrix = np.kron(rows.T @ rows / 60, centring)
+    n_coords = len(matrix)
+    l1, free = np.full(n_coords, 1e-7), np.zeros(n_coords, dtype=bool)
+    anchor = rng.standard_normal(n_coords)
+    gradient = matrix @ rng.standard_normal(n_coords)
+    model = QuadraticModel(matrix, l1, free)
+
+    def decrease(params):
+        step = params - anchor
+        smooth = gradient @ step + 0.5 * step @ matrix @ step
+        return -smooth - l1 @ (np.abs(params) - np.abs(anchor))
+
+    most = decrease(model.minimize(anchor, gradient))
+    assert decrease(model.minimize(anchor, gradient, max_sweeps=10)) > 0.99 * most
+
+
 def test_coordinates_without_curvature_do_not_move():
     matrix = np.diag([1.0, 0.0, 1e-40])
     anchor, gradient = np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1e-30])

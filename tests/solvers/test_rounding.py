@@ -10,7 +10,7 @@ from certificates import extended, lasso_dual_gap, squared_objective
 from solvers.tall_problems import make_problem
 
 from skcara import CaLasso
-from skcara.objective._rounding import pass_rounding
+from skcara.objective._rounding import PassRounding
 from skcara.passes import Evaluate
 from skcara.solvers.squared import iterate_statistics
 
@@ -98,7 +98,7 @@ def test_errors_of_passes_are_within_their_bounds(design, weighted):
     params = rng.standard_normal(case.zeros.shape)
     answer = case.ask(Evaluate(case.problem, params, with_moments=True))
     claimed = answer.evaluation
-    bounds = pass_rounding(answer.problem, params, claimed.loss)
+    bounds = PassRounding(answer.problem, params, claimed.loss)
     loss, gradient = exact_evaluation(case, params, weights)
     error = np.abs(claimed.gradient[:, 0] - gradient)
     assert (error <= bounds.gradient).all()

@@ -12,7 +12,7 @@ from solvers.tall_problems import (
 )
 
 from skcara.data import ArraySource
-from skcara.passes import DrawInfluential
+from skcara.passes import DrawByLeverage, DrawInfluential
 from skcara.solvers.newton._concentration import hessian_diagonal, is_concentrated
 from skcara.solvers.newton._reduced import ReducedProblem
 
@@ -30,6 +30,27 @@ def influence_of_all(case, params, diagonal):
     request = DrawInfluential(case.problem, params, diagonal, n_draws=1, seed=0)
     rows = case.problem.coordinates.rows(case.source.X)
     return request.influence(rows, case.source.target, case.rows().shares)
+
+
+def test_leverage_is_the_largest_square_in_any_inverse_hessian():
+    rng = np.random.RandomState(0)
+    X, target = (
+        rng.standard_normal((200, 3)),
+        (rng.uniform(size=200) > 0.5).astype(float),
+    )
+    case = make_problem(X, target, "logistic", sample_weight=None)
+    # As many directions as coordinates tell it exactly.
+    factors = rng.standard_normal((2, *case.zeros.shape[:1] * 2))
+    request = DrawByLeverage(
+        case.problem, case.zeros, factors[:, :, :, None], n_draws=1, seed=0
+    )
+    rows = case.problem.coordinates.rows(case.source.X)
+    found = request.influence(rows, case.source.target, np.full(200, 1e-3))
+    design = case.rows().rows
+    squares = [np.einsum("rp,dp->rd", design, one) ** 2 for one in factors]
+    largest = np.max([one.sum(axis=1) for one in squares], axis=0)
+    # At zero the curvature is one quarter, and so is the square of the derivative.
+    np.testing.assert_allclose(found, 1e-3 * 0.25 * largest, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "weights", "density"])

@@ -18,8 +18,9 @@ from skcara.objective import (
 )
 from skcara.passes import EvaluateCurvature
 from skcara.solvers._driver import drive
+from skcara.solvers._quadratic import ScaledCholesky
 from skcara.solvers._rounds import Round, Status
-from skcara.solvers.newton._metric import Curvature, HessianMetric, ShearedMetric
+from skcara.solvers.newton._metric import Curvature, ShearedMetric
 from skcara.solvers.newton._reduced import ReducedPoint
 from skcara.solvers.newton._secant_steps import SecantDescent
 
@@ -43,14 +44,14 @@ class TestSecantDescent:
     def test_the_hessian_needs_one_step(self):
         matrix, shift, evaluate = self.quadratic()
         start = evaluate(np.zeros(len(shift)))
-        descent = SecantDescent(HessianMetric(matrix), start)
+        descent = SecantDescent(ScaledCholesky(matrix), start)
         assert descent.predicted == pytest.approx(start.objective, rel=1e-6)
         np.testing.assert_allclose(descent.trial, shift, rtol=1e-6, atol=1e-6)
 
     def test_any_metric_finds_the_minimum_and_never_goes_up(self):
         _, shift, evaluate = self.quadratic()
         descent = SecantDescent(
-            HessianMetric(positive_definite(len(shift), seed=5)),
+            ScaledCholesky(positive_definite(len(shift), seed=5)),
             evaluate(np.zeros(len(shift))),
         )
         for _ in range(100):
@@ -64,7 +65,7 @@ class TestSecantDescent:
         _, shift, evaluate = self.quadratic()
         start = evaluate(np.zeros(len(shift)))
         uphill = ReducedPoint(start.params, start.objective, -start.gradient)
-        descent = SecantDescent(HessianMetric(np.eye(len(shift))), uphill)
+        descent = SecantDescent(ScaledCholesky(np.eye(len(shift))), uphill)
         for _ in range(100):
             assert not descent.receive(evaluate(descent.trial))
             if descent.has_failed:
@@ -76,7 +77,7 @@ class TestSecantDescent:
     def test_values_that_are_not_finite_shorten_the_step(self, value):
         _, shift, evaluate = self.quadratic()
         descent = SecantDescent(
-            HessianMetric(np.eye(len(shift))), evaluate(np.zeros(len(shift)))
+            ScaledCholesky(np.eye(len(shift))), evaluate(np.zeros(len(shift)))
         )
         first = descent.trial
         bad = ReducedPoint(first, value, np.full(len(shift), value))
@@ -288,7 +289,7 @@ class TestDriver:
         source = ArraySource(X, y)
         zeros = np.zeros((3, 1))
         evaluations = [
-            Evaluation(zeros, 1.0, 1.0 - 0.1 * k, zeros, zeros, zeros, value, value)
+            Evaluation(zeros, 1.0, 1.0 - 0.1 * k, zeros, zeros, value, value)
             for k, value in enumerate(stop_values)
         ]
         [result] = drive(

@@ -56,6 +56,11 @@ TABLE = [
     ("logistic", 1000, 400, "tree", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 1000, 400, None, {"l1": 0.1}, Way.WORKING_SETS),
     ("multinomial", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    # The Gram matrix of a few hundred columns costs less, once there are rows for it.
+    ("squared", 2000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1999, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("squared", 2005, 401, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("logistic", 2000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     # Up to 200 columns, or without L1, nothing is zero: no working sets.
     ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.STATISTICS),
     ("squared", 1000, 400, "auto", {}, Way.STATISTICS),
@@ -82,6 +87,12 @@ TABLE = [
     ("logistic", 10**6, 100, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
     ("multinomial", 10**6, 49, "auto", {}, Way.CALIBRATED_SAMPLE),
     ("multinomial", 10**6, 50, "auto", {}, Way.SECANT_STEPS),
+    # Nor with few rows for each column, of which samples know little.
+    ("logistic", 100_000, 40, "auto", {}, Way.SECANT_STEPS),
+    ("logistic", 100_001, 40, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 100_000, 40, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 40_000, 99, None, {}, Way.SECANT_STEPS),
+    ("multinomial", 100_000, 40, "auto", {}, Way.SECANT_STEPS),
     # A named method recombines for the squared loss too.
     ("squared", 1000, 10, "tree", {}, Way.ALL_ROWS),
     ("squared", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),
@@ -92,11 +103,11 @@ TABLE = [
     ("logistic", 2**16 + 1, 15, "auto", {}, Way.CALIBRATED_SAMPLE),
     ("multinomial", 2**16, 15, "auto", {}, Way.ALL_ROWS),
     # More entries, but not enough rows for a sample, or no wish for one.
-    ("logistic", 40_000, 99, "auto", {}, Way.NEWTON),
+    ("logistic", 40_000, 99, "auto", {"l1": 0.1}, Way.NEWTON),
     ("logistic", 10**6, 20, None, {}, Way.NEWTON),
-    ("multinomial", 2**16 + 1, 40, "auto", {}, Way.NEWTON),
+    ("multinomial", 2**16 + 1, 40, "auto", {"l1": 0.1}, Way.NEWTON),
     # Tall data: a calibrated sample, or groups by the method that is named.
-    ("logistic", 50_000, 99, "auto", {}, Way.CALIBRATED_SAMPLE),
+    ("logistic", 50_000, 99, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
     ("logistic", 10**6, 20, "auto", {}, Way.CALIBRATED_SAMPLE),
     ("logistic", 10**6, 20, "calibration", {}, Way.CALIBRATED_SAMPLE),
     ("logistic", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),

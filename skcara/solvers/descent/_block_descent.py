@@ -185,9 +185,10 @@ class BlockDescent:
         """Apply a function to all arguments, in threads where that may pay."""
         if not in_threads:
             return [function(*own) for own in arguments]
-        return list(
-            self._threads.map(lambda own: function(*own), arguments, min_items=1)
+        mapped = self._threads.map(
+            lambda own: function(*own), arguments, min_items=1, kind=function
         )
+        return list(mapped)
 
     def joint_move(self, evaluation, blocks, outcomes):
         """Put the moves of all blocks together.

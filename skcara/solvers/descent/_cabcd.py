@@ -27,6 +27,7 @@ from skcara.blocks import (
     make_candidates,
     resolve_fraction,
 )
+from skcara.data import random_generator
 from skcara.solvers.descent._block_descent import (
     BlockDescent,
     iterate_block_descent,
@@ -84,7 +85,7 @@ class CabcdOptions:
     max_inner_iter: str | int = "auto"
 
 
-def iterate_cabcd(problem, params, options, rng, *, n_jobs=None):
+def iterate_cabcd(problem, params, options, seed, *, n_jobs=None):
     """Yield rounds of CaBCD.
 
     Parameters
@@ -95,8 +96,8 @@ def iterate_cabcd(problem, params, options, rng, *, n_jobs=None):
         Starting point.
     options : CabcdOptions
         Parameters of the solver.
-    rng : numpy.random.RandomState
-        Source of random blocks and of the seeds of the recombination.
+    seed : int or numpy.random.RandomState
+        Of random blocks and of the seeds of the recombination.
     n_jobs : int, optional
         Threads.
 
@@ -105,7 +106,7 @@ def iterate_cabcd(problem, params, options, rng, *, n_jobs=None):
     Request or Round
     """
     check_rule(options.partition, options.selection)
-    policy = make_policy(problem, options)
+    policy, rng = make_policy(problem, options), random_generator(seed)
     method, group_rows = options.recombination, None
     make_curvature: Callable[..., BoundedCurvature] = BoundedCurvature
     block_size = min(options.block_size, problem.n_coords)
@@ -155,11 +156,11 @@ class _Selector:
 
     def __call__(self, descent, evaluation):
         """Return the blocks of a round; a generator of requests."""
-        if not evaluation.violation.any():
+        subgradient = smallest_subgradient(descent.problem.penalty, evaluation)
+        if not subgradient.any():
             return []
         if self._rule is None:
             self._rule = yield from self._make_rule(descent)
-        subgradient = smallest_subgradient(descent.problem.penalty, evaluation)
         return self._rule.select(subgradient.ravel(), descent.curvature, self._rng)
 
     def _make_rule(self, descent):
@@ -186,5 +187,6 @@ def smallest_subgradient(penalty, evaluation):
     Its size is the violation of the optimality conditions; minus its sign is the
     direction in which the coordinate would move.
     """
-    away = evaluation.smooth_gradient + np.sign(evaluation.params) * penalty.l1
-    return np.copysign(evaluation.violation, away)
+    params, slope = evaluation.params, evaluation.smooth_gradient
+    away = slope + np.sign(params) * penalty.l1
+    return np.copysign(penalty.violation(params, slope), away)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skcara.data import random_generator
 from skcara.solvers.descent._block_descent import (
     BlockDescent,
     iterate_block_descent,
@@ -63,7 +64,7 @@ class CagdOptions:
     max_inner_iter: str | int = "auto"
 
 
-def iterate_cagd(problem, params, options, rng, *, n_jobs=None):
+def iterate_cagd(problem, params, options, seed, *, n_jobs=None):
     """Yield rounds of CaGD.
 
     Parameters
@@ -74,8 +75,8 @@ def iterate_cagd(problem, params, options, rng, *, n_jobs=None):
         Starting point.
     options : CagdOptions
         Parameters of the solver.
-    rng : numpy.random.RandomState
-        Seeds the randomised recombination methods.
+    seed : int or numpy.random.RandomState
+        Of the randomised recombination methods.
     n_jobs : int, optional
         Threads.
 
@@ -98,7 +99,7 @@ def iterate_cagd(problem, params, options, rng, *, n_jobs=None):
         BlockDescent(problem, policy, method, BoundedCurvature, group_rows, n_jobs),
         params,
         _select_everything,
-        rng,
+        random_generator(seed),
     )
 
 
@@ -106,7 +107,7 @@ def _select_everything(descent, evaluation):
     """One block of all coordinates; a generator of requests, as all selections are."""
     yield from ()
     everything = np.arange(descent.problem.n_coords)
-    return [everything] if evaluation.violation.any() else []
+    return [] if evaluation.optimality == 0 else [everything]
 
 
 def resolve_inner_iter(options, facts):

@@ -29,6 +29,7 @@ from functools import partial
 
 import numpy as np
 
+from skcara.data import random_generator
 from skcara.passes import Evaluate, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._rounds import Round, unknown_decrease
@@ -56,7 +57,7 @@ class CanewtonOptions:
     recombination: str | None = "auto"
 
 
-def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
+def iterate_canewton(problem, params, options, seed, *, has_all_columns=True):
     """Yield Newton steps on reduced measures.
 
     Parameters
@@ -65,7 +66,8 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
     params : ndarray of shape (n_params, n_outputs)
         Starting point; zeros mean that the solver finds its own.
     options : CanewtonOptions
-    rng : numpy.random.RandomState
+    seed : int or numpy.random.RandomState
+        Of random numbers.
     has_all_columns : bool
         Whether the problem is not itself restricted to a working set.
 
@@ -78,14 +80,15 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
     yield way
     if way is Way.WORKING_SETS:
         solve = partial(
-            iterate_canewton, options=options, rng=rng, has_all_columns=False
+            iterate_canewton, options=options, seed=seed, has_all_columns=False
         )
         yield from iterate_working_sets(problem, params, solve)
     elif way is Way.STATISTICS:
         yield from iterate_statistics(problem, params)
     elif way is Way.SAMPLE_METRIC:
-        yield from iterate_on_sample(problem, params, rng)
+        yield from iterate_on_sample(problem, params, random_generator(seed))
     elif way is Way.SECANT_STEPS:
+        rng = random_generator(seed)
         if (yield from iterate_columns(problem, params, rng)):
             yield Way.CALIBRATED_SAMPLE
             yield from _iterate_supply(problem, params, CalibratedSample(problem, rng))
@@ -96,8 +99,12 @@ def iterate_canewton(problem, params, options, rng, *, has_all_columns=True):
     else:
         supply = {
             Way.ALL_ROWS: lambda: AllRows(problem),
-            Way.CALIBRATED_SAMPLE: lambda: CalibratedSample(problem, rng),
-            Way.RECOMBINED_GROUPS: lambda: RecombinedGroups(problem, method, rng),
+            Way.CALIBRATED_SAMPLE: lambda: CalibratedSample(
+                problem, random_generator(seed)
+            ),
+            Way.RECOMBINED_GROUPS: lambda: RecombinedGroups(
+                problem, method, random_generator(seed)
+            ),
         }[way]
         # No name for the supply: its rows are freed before the rounds on all rows.
         yield from _iterate_supply(problem, params, supply())

@@ -15,7 +15,7 @@ import numpy as np
 
 from skcara.passes import Draw, Evaluate, EvaluateCurvature, Hessian, Take
 from skcara.solvers._progress import StallDetector
-from skcara.solvers._quadratic import steps_left
+from skcara.solvers._quadratic import ScaledCholesky, steps_left
 from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import start_rows
 from skcara.solvers._strategy import Way, has_small_hessian, may_be_measured
@@ -26,7 +26,7 @@ from skcara.solvers.newton._column_sample import (
 )
 from skcara.solvers.newton._concentration import is_concentrated
 from skcara.solvers.newton._measures import reduced_problem
-from skcara.solvers.newton._metric import Curvature, HessianMetric
+from skcara.solvers.newton._metric import Curvature
 from skcara.solvers.newton._newton import hessian_cost, iterate_newton
 from skcara.solvers.newton._reduced import ReducedPoint
 from skcara.solvers.newton._secant_steps import SecantDescent
@@ -90,10 +90,8 @@ def iterate_columns(problem, params, rng):
             matrix = yield Hessian(problem, anchor.params)
             _, l2, _ = problem.penalty.flat(problem.n_outputs)
             matrix.flat[:: len(matrix) + 1] += l2
-            descent, is_exact = (
-                SecantDescent(HessianMetric(matrix), _point(anchor)),
-                True,
-            )
+            descent = SecantDescent(ScaledCholesky(matrix), _point(anchor))
+            is_exact = True
             predicted.clear()
     if can_improve:
         yield Way.NEWTON

@@ -24,7 +24,6 @@ from sklearn.linear_model import enet_path
 
 from skcara.data import Coordinates
 from skcara.passes import Take
-from skcara.solvers._driver import answer_all
 
 # scikit-learn's own default; where it is not enough, the next round goes on.
 _MAX_EPOCHS = 1000
@@ -46,15 +45,13 @@ def can_descend(problem) -> bool:
     )
 
 
-def descend(problem, source, features, params, tol):
-    """Minimise over some columns by coordinate descent.
+def descend(problem, features, params, tol):
+    """Minimise over some columns by coordinate descent; a generator of requests.
 
     Parameters
     ----------
     problem : Problem
         On all columns, whose means it knows; see :func:`can_descend`.
-    source : Source
-        With these columns only.
     features : ndarray of int
     params : ndarray of shape (n_params, 1)
         Starting point, on all columns.
@@ -72,10 +69,11 @@ def descend(problem, source, features, params, tol):
         means, level = problem.column_moments.mean, problem.target_moments.mean
     centred = Coordinates(means, np.ones_like(means), False).restrict(features)
     indices = np.arange(problem.n_rows)
-    rows_wanted = Take(problem.with_coordinates(centred), indices, order="F")
-    [taken] = answer_all(source, [rows_wanted])
+    taken = yield Take(
+        problem.with_coordinates(centred), indices, order="F", features=features
+    )
     columns, target = taken.rows, taken.target - level
-    if problem.is_weighted:
+    if problem.facts.has_weights:
         roots = np.sqrt(len(indices) * taken.shares)
         columns *= roots[:, None]
         target *= roots

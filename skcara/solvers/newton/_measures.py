@@ -32,13 +32,7 @@ from skcara.solvers._sample_size import (
 )
 from skcara.solvers.newton._calibration import TILES_PER_MOMENT, calibrate_rows
 from skcara.solvers.newton._concentration import hessian_diagonal, is_concentrated
-from skcara.solvers.newton._pilot import (
-    ACCURACY,
-    Start,
-    minimize_part,
-    prior,
-    run_pilot,
-)
+from skcara.solvers.newton._pilot import Start, minimize_part, prior, run_pilot
 from skcara.solvers.newton._reduced import ReducedProblem
 
 # How well a reduced problem is solved, relative to the distance from its optimum: the
@@ -179,20 +173,23 @@ class CalibratedSample:
         # the kind, the whole sample looks again.
         if not is_concentrated(self._sample, start.params):
             if not params.any():
-                start = self._minimize_sample(start)
+                last = minimize_part(self._sample, self._full, start.params)
+                reduced_rows = start.reduced_rows + last.reduced_rows
+                start = Start(last.params, reduced_rows, last.model)
             if not is_concentrated(self._sample, start.params):
                 return start
-        params, reduced_rows = start.params, start.reduced_rows
+        is_warm, params, reduced_rows = params.any(), start.params, start.reduced_rows
         del start  # a matrix that the next sample does not need
         self._influence = params, hessian_diagonal(self._sample, params)
         hessian_cost = self._sample.hessian_cost
         yield from self._draw(uneven_rows(self._full, self._size, hessian_cost))
-        # These rows are new, and the part that was solved knew little of them.
-        return self._minimize_sample(Start(params, reduced_rows), _UNEVEN_ACCURACY)
-
-    def _minimize_sample(self, start, accuracy=ACCURACY):
-        last = minimize_part(self._sample, self._full, start.params, accuracy=accuracy)
-        return Start(last.params, start.reduced_rows + last.reduced_rows, last.model)
+        if is_warm:
+            # Somebody knows more about all rows than a sample does.
+            return Start(params, reduced_rows)
+        # These rows are new, and the part that was solved knew little of them: from
+        # there it is a long way, and on few of them the steps cost little.
+        last = run_pilot(self._sample, self._full, params, accuracy=_UNEVEN_ACCURACY)
+        return Start(last.params, reduced_rows + last.reduced_rows, last.model)
 
     def reduce(self, evaluation: Evaluation):
         """Calibrate the weights, or add a linear term where that is impossible."""

@@ -23,7 +23,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from skcara.passes import CurvatureSums
-from skcara.solvers._quadratic import ScaledCholesky
 
 _EPS = np.finfo(np.float64).eps
 # Ridge of correlations, which have unit diagonals and single precision, times the
@@ -117,14 +116,3 @@ def _cholesky(correlations, roots):
         if info == 0 or ridge > len(matrix):
             return factor if info == 0 else None
         ridge *= _RIDGE_GROWTH
-
-
-class HessianMetric:
-    """Solves with a matrix in flat coordinates."""
-
-    def __init__(self, matrix):
-        self._factor = ScaledCholesky(matrix)
-
-    def solve(self, gradient):
-        """Solve with the matrix; flat coordinates of shape (n_coords,)."""
-        return self._factor.solve(gradient)

@@ -29,7 +29,14 @@ class Start:
     model: QuadraticModel | None = None
 
 
-def run_pilot(sample: ReducedProblem, full, params, *, finest: int = 0) -> Start:
+def run_pilot(
+    sample: ReducedProblem,
+    full,
+    params,
+    *,
+    finest: int = 0,
+    accuracy: float = ACCURACY,
+) -> Start:
     """Minimise on parts of a sample, from coarse to fine.
 
     Parameters
@@ -40,6 +47,8 @@ def run_pilot(sample: ReducedProblem, full, params, *, finest: int = 0) -> Start
     params : ndarray of shape (n_params, n_outputs)
     finest : {0, 1}
         Whether the whole sample is the last part (0) or left out (1).
+    accuracy : float
+        See :data:`ACCURACY`.
     """
     coarsest = 0
     if not full.loss.is_quadratic:  # for which one step is exact
@@ -47,7 +56,8 @@ def run_pilot(sample: ReducedProblem, full, params, *, finest: int = 0) -> Start
         coarsest = round(np.log(ratio) / np.log(_GROWTH))
     reduced_rows, model = 0.0, None
     for level in range(coarsest, finest - 1, -1):
-        start = minimize_part(sample, full, params, stride=_GROWTH**level)
+        stride = _GROWTH**level
+        start = minimize_part(sample, full, params, stride=stride, accuracy=accuracy)
         params, model = start.params, start.model
         reduced_rows += start.reduced_rows
     return Start(params, reduced_rows, model)

@@ -34,8 +34,15 @@ _COPIED_ENTRIES = 2**17
 MAX_SWEEPS = 10
 _MAX_HALVINGS = 30
 _EPS = np.finfo(np.float64).eps
+# A step with a Hessian of its own squares the distance to the optimum, up to a factor
+# that is seldom larger than the inverse square of this one (a thousand).
+_NEWTON_SHARE = 0.03
 # A Hessian costs as much as one gradient for each so many coordinates, at least two.
 _COORDS_PER_GRADIENT = 16
+# What a step and a Hessian cost whatever the number of rows, in entries that a gradient
+# could read: a tenth of a millisecond of calls for a step, a third of that for each
+# pair of outputs of a Hessian. On few rows every step deserves a Hessian of its own.
+_STEP_ENTRIES, _HESSIAN_ENTRIES = 100_000, 30_000
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,10 @@ class ReducedProblem:
         self._row_entries = max(n_entries / self.n_rows, 1.0)
         #: Price of a Hessian in gradients.
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
+        entries = n_entries * loss.n_outputs
+        hessian = _HESSIAN_ENTRIES * loss.n_outputs**2 + self.hessian_cost * entries
+        #: Price of a Hessian in steps, which take more than a gradient.
+        self.hessian_steps = hessian / (_STEP_ENTRIES + entries)
 
     def reweighted(self, weights) -> "ReducedProblem":
         """Return the same rows with other weights."""
@@ -135,7 +146,8 @@ class ReducedProblem:
         n_coords = self.n_params * self.shape[1]
         matrix = np.zeros((n_coords, n_coords))
         is_scaled_sparse = self._is_sparse and self.shape[1] == 1
-        scaled_entries = self._row_entries if is_scaled_sparse else n_coords
+        scaled_entries = self._row_entries if is_scaled_sparse else self.n_params
+        # Each part adds a matrix, which costs as much as the products of few rows.
         part_rows = max(int(_COPIED_ENTRIES / scaled_entries), 256)
         for part, rows in self.parts(part_rows=part_rows):
             matrix += self.loss.hessian(
@@ -180,8 +192,8 @@ class ReducedSolution:
         a scale-free distance from the starting point to the optimum.
     steps, evaluations, hessians : int
         Accepted steps, gradients and Hessians on the reduced rows.
-    model : QuadraticModel
-        The last Hessian, for reuse.
+    model : QuadraticModel or None
+        The last Hessian, for reuse; None if the steps were not enough.
     """
 
     params: np.ndarray
@@ -189,7 +201,7 @@ class ReducedSolution:
     steps: int
     evaluations: int
     hessians: int
-    model: QuadraticModel
+    model: QuadraticModel | None
 
 
 def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50):
@@ -203,8 +215,9 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     model : QuadraticModel, optional
         A Hessian from a nearby point or measure.
     accuracy : float
-        Stop when the predicted decrease is this share of the first one. The measure
-        itself is only that good, and the next full gradient corrects both.
+        Stop when the predicted decrease is this share of the first one, or will be
+        after a step with a Hessian of its own. The measure itself is only that good,
+        and the next full gradient corrects both.
     max_steps : int
         Bound on the number of steps.
 
@@ -212,20 +225,21 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     -------
     ReducedSolution
     """
-    is_fresh = model is None
-    model = problem.model(start.params) if is_fresh else model
-    point, previous = start, np.inf
+    newton_accuracy = max(accuracy, _NEWTON_SHARE * accuracy**0.5)
+    point, previous, is_fresh = start, np.inf, False
     first: float | None = None
-    steps, evaluations, hessians = 0, 0, int(is_fresh)
+    steps, evaluations, hessians = 0, 0, 0
     for _ in range(max_steps):
+        if model is None:
+            model, is_fresh, previous = problem.model(point.params), True, np.inf
+            hessians += 1
         candidate = model.minimize(point.params, point.gradient, max_sweeps=MAX_SWEEPS)
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
-        is_last = not predicted > accuracy * first
+        is_last = not predicted > (newton_accuracy if is_fresh else accuracy) * first
         n_left = steps_left(predicted, previous, accuracy * first)
-        if not is_last and not is_fresh and n_left > problem.hessian_cost:
-            model, is_fresh, previous = problem.model(point.params), True, np.inf
-            hessians += 1
+        if not is_last and not is_fresh and n_left > problem.hessian_steps:
+            model = None
             continue
         following, tried = _line_search(problem, point, candidate, predicted)
         evaluations += tried
@@ -234,11 +248,13 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
                 break
             previous = 0.0
             continue
-        model = model.secant(
-            following.params - point.params, following.gradient - point.gradient
-        )
-        point, previous, is_fresh = following, predicted, False
         steps += 1
+        if problem.hessian_steps < 1 and not is_last:
+            model = None
+        else:
+            change = following.gradient - point.gradient
+            model = model.secant(following.params - point.params, change)
+        point, previous, is_fresh = following, predicted, False
         if is_last:
             break
     decrease = 0.0 if first is None else first

@@ -30,7 +30,7 @@ _MIN_CURVATURE = 1e-12
 class Metric(Protocol):
     """An approximate Hessian."""
 
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
+    def solve(self, gradient: np.ndarray, /) -> np.ndarray:
         """Solve with the matrix; flat coordinates of shape (n_coords,)."""
 
 

@@ -49,13 +49,13 @@ def iterate_working_sets(problem, params, solve):
     while not is_stalled:
         least = _FIRST_DESCENT_SIZE if descends else _FIRST_SIZE
         features = _choose_features(problem, evaluation, least)
-        source = yield Columns(features)
         params, n_rounds, share = None, 1, len(features) / problem.n_features
         if descends:
             tol = _ACCURACY * evaluation.stop_value
-            params = descend(problem, source, features, evaluation.params, tol)
+            params = yield from descend(problem, features, evaluation.params, tol)
             descends = params is not None
         if params is None:
+            source = yield Columns(features)
             result = _solve_restricted(problem, source, features, evaluation, solve)
             params, n_rounds = result.params, result.n_rounds
             share *= result.passes
@@ -112,6 +112,7 @@ def _restrict(problem, facts, features, rows):
         problem,
         facts=facts,
         user_penalty=problem.user_penalty.restrict(rows),
+        units=None if problem.units is None else problem.units.restrict(features),
         criterion=KKTViolation(),
         coordinates=problem.coordinates.restrict(features),
         column_moments=None,

@@ -2,11 +2,15 @@ r"""One fold and one penalty of a search: where it is and what is known of it.
 
 A column knows its best point, the *anchor*, with the exact gradient of the mean
 objective there, a quadratic model of the objective, and the point that is to be read
-next. A new point is accepted without its objective: for a convex loss
+next. A new point is accepted without its objective, by the mean of the slopes at both
+ends of the step,
 
-.. math:: F(p) - F(a) \le \nabla f(p)^\top (p - a) + l1\,(\|p\|_1 - \|a\|_1) ,
+.. math:: F(p) - F(a) \approx \tfrac12 (\nabla f(a) + \nabla f(p))^\top (p - a)
+    + l1\,(\|p\|_1 - \|a\|_1) ,
 
-so the gradient at the new point proves that it is better, if it does.
+which is exact for a quadratic loss. The slope at the new point alone would prove that
+it is better, but it refuses every point that is a little past the best one of its line,
+and flat directions are full of these.
 
 The score of a fold is not at a minimum of anything, so it is as wrong as the solution,
 not as its square. With the Newton step :math:`\delta` that is left and the mean slope
@@ -159,11 +163,12 @@ class Column:
         self.is_stalled = self._n_idle >= _MAX_READS_WITHOUT
 
     def _is_better(self, evaluation, anchor):
-        """Whether the objective is proved to be no larger than that of the anchor."""
+        """Whether the objective is estimated to be no larger than at the anchor."""
         new, old = evaluation.params, anchor.params
         l1 = self.problem.penalty.l1
-        bound = np.sum(evaluation.smooth_gradient * (new - old))
-        return bound + np.sum(l1 * (np.abs(new) - np.abs(old))) <= 0
+        slope = 0.5 * (evaluation.smooth_gradient + anchor.smooth_gradient)
+        change = np.sum(slope * (new - old))
+        return change + np.sum(l1 * (np.abs(new) - np.abs(old))) <= 0
 
     def _correct_score(self, anchor):
         if self._test is None:
@@ -219,6 +224,11 @@ class Column:
         """Whether the optimality conditions hold, and the score is as promised."""
         is_optimal = self.anchor is not None and self.anchor.stop_value <= tol
         return is_optimal and (self.has_score or not with_score)
+
+    @property
+    def move(self) -> np.ndarray:
+        """From the best point so far to the minimiser of the model."""
+        return self._candidate - self.base
 
     def step(self) -> None:
         """Go to the minimiser of the model, or half of the way that was too long."""

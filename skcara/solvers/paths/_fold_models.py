@@ -14,6 +14,7 @@ from skcara.solvers._quadratic import penalised_model
 from skcara.solvers.paths._fold_column import Column, Quality
 from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_sample import FoldSample
+from skcara.solvers.paths._near_hessians import NearHessians
 
 # Disappointing steps after which a Hessian of all rows is worth its price.
 _PATIENCE = 2
@@ -48,21 +49,23 @@ class FoldModels:
     def use_sample(
         self, sample: FoldSample, columns: list[Column], *, at_anchors: bool = True
     ) -> None:
-        """Hessians of the sample at the mean point of the columns of each penalty.
+        """Hessians of the sample, at one point for alike columns of a penalty.
 
         The points are the anchors, as far as there are any, or those that were read
         last.
         """
         for group in by_penalty(columns):
             params = [column.base if at_anchors else column.params for column in group]
-            hessians = sample.hessians(np.mean(params, axis=0))
-            for column in group:
-                self._use(column, hessians[column.fold], Quality.SAMPLE)
+            folds = np.array([column.fold for column in group])
+            hessians = NearHessians(sample).near(np.array(params), folds)
+            for column, hessian in zip(group, hessians, strict=True):
+                self._use(column, hessian, Quality.SAMPLE)
 
     def use_all_rows(self, sample: FoldSample, columns: list[Column]) -> None:
         """Hessians at the anchors of the columns, from a sample that has all rows."""
         for column in columns:
-            hessian = sample.hessian(column.base, column.fold)
+            predictions = sample.rows @ column.base
+            hessian = sample.hessian(predictions, sample.weights[column.fold])
             self._use(column, hessian, Quality.OWN_POINT)
 
     def improve(self, poor: list[Column]) -> Generator[Any, Any, None]:

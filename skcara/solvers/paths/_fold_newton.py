@@ -3,18 +3,19 @@ r"""Minimise the objectives of all folds on one sample, for one penalty.
 The objectives are
 
 .. math:: \hat F_f(p) = \sum_k w_{fk}\, \ell(y_k, x_k^\top p) + \mathrm{penalty}_f(p)
-    + s_f^\top p + \tfrac12 d\, (p - a_f)^2 ,
+    + s_f^\top p + \tfrac12 d\, p^2 ,
 
-with a *tilt* :math:`s_f` that makes the gradient at the anchor :math:`a_f` that of all
-the rows. Training sets overlap, so their solutions are close to each other: the
-Hessians of all folds are taken at the mean of the points. Each fold improves its own
-by secant updates; new ones are computed where that costs less than the steps that they
-are expected to save.
+with weights :math:`w_{fk}` and a *tilt* :math:`s_f` that make the gradient at an anchor
+that of all the rows. Training sets overlap, so their solutions are close to each other:
+their Hessians are taken at one point, unless that changes predictions too much. Each
+fold improves its own by secant updates; new ones are computed where that costs less
+than the steps that they are expected to save.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from skcara.objective import SeparablePenalty
 from skcara.solvers._quadratic import (
@@ -22,17 +23,25 @@ from skcara.solvers._quadratic import (
     penalised_model,
     steps_left,
 )
-from skcara.solvers.paths._fold_sample import FoldSample
+from skcara.solvers.paths._fold_sample import largest_changes
+from skcara.solvers.paths._near_hessians import MODEL_REACH, NearHessians
 
 # Far more steps, halvings and sweeps than were ever needed: what is not minimised then
 # is left to the next read, which judges it.
 _MAX_STEPS, _MAX_HALVINGS, _MAX_SWEEPS = 50, 30, 10
-# A Hessian costs as much as one gradient for each so many coordinates, at least two.
-_COORDS_PER_GRADIENT = 16
+# A Hessian costs as much as one gradient for each so many coordinates, at least two; of
+# sparse rows, whose entries are multiplied in pairs, so many for each entry of a row.
+_COORDS_PER_GRADIENT, _GRADIENTS_PER_ENTRY = 16, 3
 # Folds share their Hessians so many times; then their points are too far from each
 # other, and those that are slow get Hessians of their own.
 _MAX_SHARED = 3
+# Largest change of predictions by a step, and how it grows. Where few rows carry a
+# direction and are predicted with near certainty, there is next to no curvature, and a
+# step of a model may go anywhere.
+_FIRST_REACH, _GROWTH = 4.0, 4.0
 _EPS = np.finfo(np.float64).eps
+# Of an objective that is a sum over many rows, relative to it.
+_ROUNDING = 4 * _EPS
 
 
 @dataclass(frozen=True)
@@ -43,92 +52,151 @@ class FoldPoints:
     ----------
     folds : ndarray of int of shape (n_points,)
     params : ndarray of shape (n_points, n_params, n_outputs)
+    weights : ndarray of shape (n_points, n_rows)
     models : list of QuadraticModel or None
         Hessians near the points, penalty included.
     """
 
     folds: np.ndarray
     params: np.ndarray
+    weights: np.ndarray
     models: list | None = None
 
 
 @dataclass(frozen=True)
 class Tilt:
-    """A linear term for each point, and how firmly the anchor holds flat directions.
+    """A linear term for each point, and what holds flat directions near zero.
 
     Attributes
     ----------
-    anchors, slopes : ndarray of shape (n_points, n_params, n_outputs)
+    slopes : ndarray of shape (n_points, n_params, n_outputs)
     damping : ndarray of shape (n_params, 1)
     """
 
-    anchors: np.ndarray
     slopes: np.ndarray
     damping: np.ndarray
 
 
 def minimize_folds(
-    sample: FoldSample, penalties, points: FoldPoints, tilt: Tilt, *, accuracy: float
+    hessians: NearHessians,
+    penalties,
+    points: FoldPoints,
+    tilt: Tilt,
+    *,
+    accuracy: float,
 ) -> FoldPoints:
     """Damped proximal Newton steps for all points together.
 
     Parameters
     ----------
-    sample : FoldSample
+    hessians : NearHessians
+        Of the sample.
     penalties : list of SeparablePenalty
         One for each point.
     points : FoldPoints
         Where to start; its Hessians are used if there are any.
     tilt : Tilt
     accuracy : float
-        Stop when the predicted decrease is this share of the first one.
+        Stop when the predicted decrease is this share of what was achieved.
     """
-    objective = _Objective(sample, penalties, points.folds, tilt)
+    objective = _Objective(hessians, penalties, points, tilt)
     params, active = points.params.copy(), np.arange(len(points.params))
-    n_shared, models, is_fresh = _MAX_SHARED, points.models, points.models is None
-    if models is None:
-        n_shared, models = n_shared - 1, objective.models(params)
-    models = list(models)
-    values, gradients = objective.evaluate(params, active)
-    first, previous = np.zeros(len(params)), np.full(len(params), np.inf)
-    for step in range(_MAX_STEPS):
-        moves, predicted = _propose(models, params, gradients, active)
-        if step == 0:
-            first[:] = predicted
-            active = active[predicted > 0]
-        else:
-            # The last step is so short that it needs no check.
-            is_last = ~(predicted[active] > accuracy * first[active])
-            params[active[is_last]] += moves[active[is_last]]
-            active = active[~is_last]
+    models = _Models(objective, points)
+    predictions = hessians.sample.predictions(params)
+    values, gradients = objective.evaluate(params, predictions, active)
+    start = values.copy()
+    for _ in range(_MAX_STEPS):
+        moves, predicted = _propose(models.current, params, gradients, active)
+        changes = np.zeros_like(predictions)
+        changes[active] = hessians.sample.predictions(moves[active])
+        reach = largest_changes(changes, points.weights)
+        # What a model promises may be far too much, what was achieved is not.
+        goals = accuracy * (start - values) + _ROUNDING * np.abs(values)
+        # The last step is so short that it needs no check.
+        is_last = (predicted <= goals) & models.are_valid(reach)
+        is_last = is_last[active]
+        params[active[is_last]] += moves[active[is_last]]
+        active = active[~is_last]
         if not active.size:
             break
-        if not is_fresh:
-            n_left = _steps_left(predicted, previous, accuracy * first, active)
-            is_slow = n_left > objective.hessian_cost
-            if n_shared and n_left.sum() > objective.hessian_cost:
-                n_shared, models = n_shared - 1, objective.models(params)
-                is_fresh = True
-            elif not n_shared and is_slow.any():
-                for point in active[is_slow]:
-                    models[point] = objective.own_model(params[point], point)
-                is_fresh = True
-            if is_fresh:
-                previous[:] = np.inf
-                continue
+        if models.renew(params, active, reach, predicted, goals):
+            continue
         before = params.copy(), gradients.copy()
-        active = _search_lines(
-            objective, active, params, values, gradients, moves, predicted
-        )
+        state = params, predictions, values, gradients
+        lines = moves, changes, predicted, models.shares(reach)
+        active = _search_lines(objective, active, state, lines)
+        models.learn(active, params - before[0], gradients - before[1], predicted)
+    return replace(points, params=params, models=models.current)
+
+
+class _Models:
+    """Quadratic models of all points, and when to pay for new ones.
+
+    Attributes
+    ----------
+    current : list of QuadraticModel
+    """
+
+    def __init__(self, objective, points):
+        self._objective = objective
+        self._n_shared = _MAX_SHARED - (points.models is None)
+        given = points.models
+        self.current = list(objective.models(points.params) if given is None else given)
+        self._is_own = np.zeros(len(self.current), dtype=bool)
+        self._limits = np.full(len(self.current), _FIRST_REACH)
+        # Nothing is known of a model that is new.
+        self._previous = np.full(len(self.current), np.inf)
+
+    def are_valid(self, reach):
+        """Whether steps that change predictions so much need no check."""
+        return (reach <= MODEL_REACH) | self._is_own
+
+    def shares(self, reach):
+        """Shares of steps that change predictions so much that are tried.
+
+        The next step may be longer.
+        """
+        limits = self._limits.copy()
+        self._limits = np.where(reach > limits, _GROWTH * limits, limits)
+        return limits / np.maximum(reach, limits)
+
+    def renew(self, params, active, reach, predicted, goals) -> bool:
+        """Replace models that propose too long a step, or too many; false if none do.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_points, n_params, n_outputs)
+        active : ndarray of int
+        reach, predicted, goals : ndarray of shape (n_points,)
+            How far the proposed step changes predictions, the decrease that it
+            promises, and the one that is small enough.
+        """
+        objective, is_own = self._objective, self._is_own[active]
+        n_left = _steps_left(predicted, self._previous, goals, active)
+        is_new = (reach > self._limits)[active] & ~is_own
+        if not is_new.any() and self._n_shared:
+            if n_left.sum() <= objective.hessian_cost:
+                return False
+            self._n_shared -= 1
+            self.current = objective.models(params)
+            self._previous[:] = np.inf
+            return True
+        if not is_new.any():
+            is_new = (n_left > objective.hessian_cost) & ~is_own
+        for point in active[is_new]:
+            self.current[point] = objective.own_model(params[point], point)
+        self._is_own[active[is_new]] = True
+        self._previous[active[is_new]] = np.inf
+        return bool(is_new.any())
+
+    def learn(self, active, steps, changes, predicted):
+        """Take in how steps have changed the gradients of the active points."""
         for point in active:
-            models[point] = models[point].secant(
-                *(
-                    (new - old)[point].ravel()
-                    for new, old in zip((params, gradients), before, strict=True)
-                )
+            self.current[point] = self.current[point].secant(
+                steps[point].ravel(), changes[point].ravel()
             )
-        previous, is_fresh = predicted, False
-    return replace(points, params=params, models=models)
+        self._is_own[active] = False
+        self._previous = predicted
 
 
 def _steps_left(predicted, previous, goal, active):
@@ -149,22 +217,41 @@ def _propose(models, params, gradients, active):
     return moves, predicted
 
 
-def _search_lines(objective, active, params, values, gradients, moves, predicted):
+def _search_lines(objective, active, state, lines):
     """Move the active points by the first share of their move that decreases enough.
 
-    Updates points, values and gradients; returns the points that have moved.
+    Parameters
+    ----------
+    objective : _Objective
+    active : ndarray of int
+    state : tuple of ndarray
+        Points, predictions, values and gradients, all of which are updated.
+    lines : tuple of ndarray
+        Moves, how they change predictions, decreases that are predicted, and the
+        shares that are tried first.
+
+    Returns
+    -------
+    active : ndarray of int
+        Those that have moved.
     """
-    waiting, share = active, 1.0
+    params, predictions, values, _ = state
+    moves, changes, predicted, shares = lines
+    waiting = active
     for _ in range(_MAX_HALVINGS):
-        trials = params[waiting] + share * moves[waiting]
-        trial_values, trial_gradients = objective.evaluate(trials, waiting)
+        share = shares[waiting]
+        trials = (
+            params[waiting] + share[:, None, None] * moves[waiting],
+            predictions[waiting] + share[:, None, None] * changes[waiting],
+        )
+        trials += objective.evaluate(*trials, waiting)
         required = 2 * SUFFICIENT_DECREASE * share * predicted[waiting]
-        noise = 4 * _EPS * np.abs(values[waiting])
-        is_good = trial_values <= values[waiting] - required + noise
-        good = waiting[is_good]
-        params[good], values[good] = trials[is_good], trial_values[is_good]
-        gradients[good] = trial_gradients[is_good]
-        waiting, share = waiting[~is_good], 0.5 * share
+        noise = _ROUNDING * np.abs(values[waiting])
+        is_good = trials[2] <= values[waiting] - required + noise
+        for current, trial in zip(state, trials, strict=True):
+            current[waiting[is_good]] = trial[is_good]
+        waiting = waiting[~is_good]
+        shares[waiting] *= 0.5
         if not waiting.size:
             break
     return np.setdiff1d(active, waiting)
@@ -173,19 +260,22 @@ def _search_lines(objective, active, params, values, gradients, moves, predicted
 class _Objective:
     """The tilted objectives of some folds on a sample."""
 
-    def __init__(self, sample, penalties, folds, tilt):
-        self._sample, self._folds, self._tilt = sample, folds, tilt
+    def __init__(self, hessians, penalties, points, tilt):
+        self._hessians, self._sample = hessians, hessians.sample
+        self._folds, self._tilt = points.folds, tilt
+        self._weights = points.weights
         self._penalties = [
             SeparablePenalty(one.l1, one.l2 + tilt.damping, one.positive)
             for one in penalties
         ]
-        self._linear = tilt.slopes - tilt.damping * tilt.anchors
+        self._linear = tilt.slopes
         #: Price of a Hessian in gradients of one fold.
-        self.hessian_cost = 2 + tilt.slopes[0].size / _COORDS_PER_GRADIENT
+        self.hessian_cost = 2 + _hessian_cost(self._sample)
 
-    def evaluate(self, params, points):
+    def evaluate(self, params, predictions, points):
         """Values and smooth gradients of some of the folds."""
-        values, gradients = self._sample.evaluate(params, self._folds[points])
+        weights = self._weights[points]
+        values, gradients = self._sample.evaluate_at(predictions, weights)
         for position, point in enumerate(points):
             penalty, own = self._penalties[point], params[position]
             values[position] += penalty.value(own) + np.sum(self._linear[point] * own)
@@ -193,14 +283,22 @@ class _Objective:
         return values, gradients
 
     def models(self, params):
-        """Quadratic models of all folds with Hessians at the mean of the points."""
-        hessians = self._sample.hessians(params.mean(axis=0))
+        """Quadratic models of all folds."""
+        hessians = self._hessians.near(params, self._folds)
         return [
-            penalised_model(hessians[fold].copy(), penalty, params.shape[2])
-            for fold, penalty in zip(self._folds, self._penalties, strict=True)
+            penalised_model(hessian, penalty, params.shape[2])
+            for hessian, penalty in zip(hessians, self._penalties, strict=True)
         ]
 
     def own_model(self, params, point):
         """Quadratic model of one fold at its own point."""
-        hessian = self._sample.hessian(params, self._folds[point])
+        predictions = self._sample.rows @ params
+        hessian = self._sample.hessian(predictions, self._weights[point])
         return penalised_model(hessian, self._penalties[point], params.shape[1])
+
+
+def _hessian_cost(sample):
+    """Price of a Hessian in gradients of one fold."""
+    if sparse.issparse(sample.rows) and sample.loss.n_outputs == 1:
+        return _GRADIENTS_PER_ENTRY * sample.rows.nnz / sample.n_rows
+    return sample.n_params * sample.loss.n_outputs / _COORDS_PER_GRADIENT

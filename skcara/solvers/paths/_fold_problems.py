@@ -28,6 +28,8 @@ class FoldProblems:
         Numbers of penalties from strong to weak, each chain beginning anew.
     train_weights, test_weights : ndarray of shape (n_folds,)
         Total weights of the sets.
+    units : list of Coordinates or None
+        In which violations are measured, for each fold; None means the user's.
     has_test : bool
         Whether scores are asked for.
     test_factors : ndarray of shape (n_classes,), optional
@@ -43,6 +45,7 @@ class FoldProblems:
     chains: list[list[int]]
     train_weights: np.ndarray
     test_weights: np.ndarray
+    units: list[Coordinates] | None = None
     has_test: bool = True
     test_factors: np.ndarray | None = None
 
@@ -50,7 +53,10 @@ class FoldProblems:
         """The problem of one fold and penalty."""
         facts = replace(self.facts, total_weight=float(self.train_weights[fold]))
         penalty = self.penalties[fold][number]
-        return Problem(facts, self.loss, penalty, KKTViolation(), self.coordinates)
+        units = None if self.units is None else self.units[fold]
+        return Problem(
+            facts, self.loss, penalty, KKTViolation(), self.coordinates, units=units
+        )
 
     @property
     def all_rows(self) -> Problem:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from skcara.data import FoldSets, row_range, squared
 from skcara.objective import Loss
+from skcara.solvers._quadratic import ScaledCholesky
 
 # Predictions and copied entries of rows that are made at a time stay in the cache.
 _PART_PREDICTIONS = 2**16
@@ -19,6 +20,11 @@ _PART_ENTRIES = 2**17
 # concentrated, and rows from which that is estimated.
 _MIN_EFFECTIVE_ROWS = 1500
 _CHECKED_ROWS = 8192
+# Directions that tell the leverage of a row: with eight of them, by a factor of two up
+# or down. Folds that have their own ones: more would cost as much as a gradient.
+_DIRECTIONS, _MAX_GROUPS = 8, 8
+# Curvature of a direction that no row of the sample has, relative to a typical one.
+_UNKNOWN = 1e-9
 
 
 class FoldSample:
@@ -62,78 +68,106 @@ class FoldSample:
             self.loss,
         )
 
-    def evaluate(self, params, folds):
-        """Mean losses and gradients of some folds.
+    def predictions(self, params):
+        """Predictions of all rows at some points, (n_points, n_outputs, n_rows)."""
+        n_points, n_params, n_outputs = params.shape
+        coef = params.transpose(0, 2, 1).reshape(-1, n_params)
+        is_sparse = sparse.issparse(self.rows)
+        products = (self.rows @ coef.T).T if is_sparse else coef @ self.rows.T
+        return np.ascontiguousarray(products).reshape(n_points, n_outputs, self.n_rows)
+
+    def evaluate(self, params, weights):
+        """Mean losses and gradients of some points.
 
         Parameters
         ----------
         params : ndarray of shape (n_points, n_params, n_outputs)
-        folds : ndarray of int of shape (n_points,)
+        weights : ndarray of shape (n_points, n_rows)
 
         Returns
         -------
         losses : ndarray of shape (n_points,)
         gradients : ndarray of the shape of ``params``
         """
-        n_points, n_params, n_outputs = params.shape
-        coef = params.transpose(0, 2, 1).reshape(-1, n_params)
-        losses, gradients = np.zeros(n_points), np.zeros_like(coef)
-        for part in self._parts(_PART_PREDICTIONS // len(coef)):
+        return self.evaluate_at(self.predictions(params), weights)
+
+    def evaluate_at(self, predictions, weights):
+        """The same from predictions of shape (n_points, n_outputs, n_rows)."""
+        n_points, n_outputs, _ = predictions.shape
+        n_stacked = n_points * n_outputs
+        losses, gradients = np.zeros(n_points), np.zeros((n_stacked, self.n_params))
+        for part in self._parts(_PART_PREDICTIONS // n_stacked):
             rows = row_range(self.rows, part.start, part.stop)
-            scores = rows @ coef.T if sparse.issparse(rows) else (coef @ rows.T).T
-            scores = np.ascontiguousarray(scores.T).reshape(n_points, n_outputs, -1)
-            weights, target = self.weights[folds, part], self.target[part]
+            scores = predictions[:, :, part].copy()  # may be overwritten
+            own, target = weights[:, part], self.target[part]
             values, slopes = self.loss.stacked(target, scores)
-            losses += np.einsum("pr,pr->p", values, weights)
-            slopes *= weights[:, None, :]
-            slopes = slopes.reshape(len(coef), -1)
+            losses += np.einsum("pr,pr->p", values, own)
+            slopes *= own[:, None, :]
+            slopes = slopes.reshape(n_stacked, -1)
             gradients += (
                 (rows.T @ slopes.T).T if sparse.issparse(rows) else (slopes @ rows)
             )
-        gradients = gradients.reshape(n_points, n_outputs, n_params)
+        gradients = gradients.reshape(n_points, n_outputs, -1)
         return losses, np.ascontiguousarray(gradients.transpose(0, 2, 1))
 
-    def hessians(self, params):
+    def reach(self, moves, weights):
+        """Largest changes of predictions of rows with positive weights, (n_points,)."""
+        return largest_changes(self.predictions(moves), weights)
+
+    def hessians(self, predictions, chosen=None):
         """Hessians of the mean losses of all folds at one point, without penalty.
 
         Parameters
         ----------
-        params : ndarray of shape (n_params, n_outputs)
+        predictions : ndarray of shape (n_rows, n_outputs)
+            Of the point.
+        chosen : ndarray of bool of shape (n_rows,), optional
+            Rows that are summed; default all.
 
         Returns
         -------
         hessians : ndarray of shape (n_folds, n_coords, n_coords)
         """
-        atoms = self._sets.atoms
+        atoms, n_coords = self._sets.atoms, self.n_params * self.loss.n_outputs
         if atoms is None:
-            return np.array([self._hessian(params, one) for one in self.weights])
+            return np.array(
+                [self.hessian(predictions, one, chosen) for one in self.weights]
+            )
         # The weights of a fold differ from the shares by a factor for each atom.
         totals = atoms.train @ np.bincount(self._atom, self._shares, atoms.n_atoms)
         factors = atoms.train / np.where(totals > 0, totals, 1.0)[:, None]
-        hessians = np.zeros((self.n_folds, params.size, params.size))
+        hessians = np.zeros((self.n_folds, n_coords, n_coords))
         edges = np.searchsorted(self._atom, np.arange(atoms.n_atoms + 1))
         for atom in range(atoms.n_atoms):
             own = slice(edges[atom], edges[atom + 1])
-            if own.start == own.stop:
+            if own.start == own.stop or not (chosen is None or chosen[own].any()):
                 continue
-            matrix = self._hessian(params, self._shares, own)
+            matrix = self._hessian(predictions, self._shares, chosen, own)
             for fold in np.flatnonzero(factors[:, atom]):
                 hessians[fold] += factors[fold, atom] * matrix
         return hessians
 
-    def hessian(self, params, fold: int):
-        """Hessian of the mean loss of one fold, (n_coords, n_coords)."""
-        return self._hessian(params, self.weights[fold])
+    def hessian(self, predictions, weights, chosen=None):
+        """Hessian of the mean loss at one point, (n_coords, n_coords)."""
+        return self._hessian(predictions, weights, chosen)
 
-    def _hessian(self, params, weights, own=slice(None)):
-        matrix, row_entries = np.zeros((params.size, params.size)), params.size
+    def _hessian(self, predictions, weights, chosen, own=slice(None)):
+        row_entries = n_coords = self.n_params * self.loss.n_outputs
+        matrix = np.zeros((n_coords, n_coords))
         if sparse.issparse(self.rows) and self.loss.n_outputs == 1:
             row_entries = max(self.rows.nnz // self.n_rows, 1)
+        if chosen is not None:
+            first, _, _ = own.indices(self.n_rows)
+            chosen = first + np.flatnonzero(chosen[own])
+            own = slice(0, len(chosen))
         for part in self._parts(_PART_ENTRIES // row_entries, own):
-            rows = row_range(self.rows, part.start, part.stop)
-            matrix += self.loss.hessian(
-                rows, weights[part], self.target[part], rows @ params
-            )
+            if chosen is None:
+                rows = row_range(self.rows, part.start, part.stop)
+            else:
+                part = chosen[part]
+                rows = self.rows[part]
+            terms = weights[part], self.target[part], predictions[part]
+            matrix += self.loss.hessian(rows, *terms)
         return matrix
 
     def _parts(self, part_rows, own=slice(None)):
@@ -144,13 +178,32 @@ class FoldSample:
 
     # ---- concentration ---------------------------------------------------------
 
-    def least_diagonal(self, params):
-        """Smallest Hessian diagonal of all folds, (n_params, n_outputs).
+    def leverage_directions(self, params, rng):
+        r"""Random directions that tell the leverage of a row in any fold.
 
-        A row that alone carries a coordinate in one training set is as influential as
-        if it did so in all of them.
+        A row that alone carries a direction in one training set is as influential as if
+        it did so in all of them. So each fold has its own directions :math:`g`, with
+        :math:`\sum E g g^\top = H_k^{-1}` for the block of each output; where folds are
+        many, a few of them share theirs, which then belong to the sum of the inverses.
+
+        Returns
+        -------
+        directions : ndarray of shape (n_groups, n_directions, n_params, n_outputs)
         """
-        return self._curvature_moments(params, 1)[0].min(axis=0)
+        n_params, n_outputs = params.shape
+        shape = min(self.n_folds, _MAX_GROUPS), _DIRECTIONS, n_params, n_outputs
+        directions = np.zeros(shape)
+        for fold, hessian in enumerate(self.hessians(self.rows @ params)):
+            # What the sample does not have at all is known to be rare.
+            diagonal = np.diagonal(hessian)
+            ridge = _UNKNOWN * np.mean(diagonal, where=diagonal > 0)
+            hessian.flat[:: len(hessian) + 1] += ridge
+            for output in range(n_outputs):
+                block = ScaledCholesky(hessian[output::n_outputs, output::n_outputs])
+                noise = rng.standard_normal((n_params, _DIRECTIONS))
+                own = block.half_solve(noise / np.sqrt(_DIRECTIONS))
+                directions[fold % len(directions), :, :, output] += own.T
+        return directions
 
     def is_concentrated(self, params) -> bool:
         r"""Whether so few rows carry a coordinate of a fold that a sample may miss it.
@@ -176,3 +229,15 @@ class FoldSample:
             first[fold] = squares.T @ weighted
             second[fold] = fourth.T @ np.square(weighted)
         return first, second
+
+
+def largest_changes(changes, weights):
+    """Largest changes of rows with positive weights, (n_points,).
+
+    Parameters
+    ----------
+    changes : ndarray of shape (n_points, n_outputs, n_rows)
+        Of predictions.
+    weights : ndarray of shape (n_points, n_rows)
+    """
+    return (np.abs(changes).max(axis=1) * (weights > 0)).max(axis=1)

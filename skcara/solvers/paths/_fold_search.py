@@ -6,15 +6,16 @@ copies carry the labels of the folds:
 1. Every column is minimised on the sampled rows that its fold trains on, from strong to
    weak penalties, all folds together (:mod:`skcara.solvers.paths._fold_newton`).
 2. One read gives the exact gradients of all columns on their training sets.
-3. Each column takes a step: far from its solution it minimises the objective of the
-   sample, tilted so that its gradient is exact; near it, a step with the Hessian of the
-   sample does the same. The exact gradients improve that Hessian by secant updates.
+3. Each column takes a step: where that changes predictions much it minimises the
+   objective of the sample, with weights that make its gradient exact; where it does
+   not, a step with the Hessian of the sample does the same. The exact gradients improve
+   that Hessian by secant updates.
 4. Read again, until all columns are done; those that are leave the stack.
 
 The number of reads depends on how well the sample represents the training sets, not on
 the number of folds or penalties. Where a few rows matter much, rows are drawn by their
-influence; where steps stop shrinking the sample grows, and when it cannot, the Hessians
-of all folds are summed in one read.
+leverage in the training sets; where steps stop shrinking the sample grows, and when it
+cannot, the Hessians of all folds are summed in one read.
 """
 
 from collections.abc import Generator
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from skcara.passes import Draw, DrawInfluential, EvaluateFolds, Take
+from skcara.passes import Draw, DrawByLeverage, EvaluateFolds, Take
 from skcara.solvers._rounds import Report
 from skcara.solvers._sample_size import (
     can_grow,
@@ -32,11 +33,13 @@ from skcara.solvers._sample_size import (
     max_sampled_rows,
     measure_rows,
 )
+from skcara.solvers.paths._fold_calibration import calibrate_folds
 from skcara.solvers.paths._fold_column import Column, Quality, TestSet
 from skcara.solvers.paths._fold_models import FoldModels, by_penalty
 from skcara.solvers.paths._fold_newton import FoldPoints, Tilt, minimize_folds
 from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_sample import FoldSample
+from skcara.solvers.paths._near_hessians import MODEL_REACH, NearHessians
 
 # Up to this many entries of X all rows are in the sample.
 _SMALL_ENTRIES = 2**20
@@ -45,9 +48,6 @@ _COARSE_ROWS_PER_COORD, _MAX_STRIDE = 200, 16
 # How well problems are solved, relative to the distance from their optimum: on a part
 # of the sample, on the sample, and on all rows.
 _COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-12
-# Predicted decrease of a mean loss from which on a quadratic model is as good as the
-# loss on a sample.
-_NEAR = 1e-5
 # By which a violation is expected to fall from one read to the next.
 _EXPECTED_CONTRACTION = 0.05
 # Single precision is for tolerances far above its noise, for well-conditioned problems
@@ -160,7 +160,7 @@ class _FoldSearch:
             indices, weights = yield Draw(self._size, self._rng)
         else:
             seed = self._rng.randint(np.iinfo(np.int32).max)
-            indices, weights = yield DrawInfluential(
+            indices, weights = yield DrawByLeverage(
                 full, *self._influence, self._size, seed
             )
         rows, target, shares = yield Take(full, indices)
@@ -178,9 +178,16 @@ class _FoldSearch:
     def start(self):
         """Minimise all columns on the sample, from strong to weak penalties."""
         yield from self._draw()
-        self._minimise_chains()
-        if not self._has_all_rows:
-            yield from self._draw_influential()
+        if self._has_all_rows:
+            self._minimise_chains(self._sample, _FULL_ACCURACY)
+            return
+        stride = self._sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
+        stride = min(max(stride, 1), _MAX_STRIDE)
+        coarse = self._sample.strided(stride) if stride > 1 else self._sample
+        self._minimise_chains(coarse, _COARSE_ACCURACY)
+        for column in self.columns:
+            column.model = None
+        yield from self._draw_influential()
         self._is_single = self._may_be_single()
 
     def _draw_influential(self):
@@ -189,50 +196,42 @@ class _FoldSearch:
         params = np.mean([one.params for one in weakest], axis=0)
         if not self._sample.is_concentrated(params):
             return
-        self._influence = params, self._sample.least_diagonal(params)
+        directions = self._sample.leverage_directions(params, self._rng)
+        self._influence = params, directions
         self._size = min(max(self._size, grown(self._size)), self._max_size)
         yield from self._draw()
-        for chain in self._problems.chains:
-            for number in chain:
-                self._minimise(self._sample, self._columns_of(number), _ACCURACY)
+        self._minimise_chains(self._sample, _ACCURACY)
 
-    def _minimise_chains(self):
-        """Solve on all rows if they are few, else on as many as make a start.
+    def _minimise_chains(self, sample, accuracy):
+        """Minimise on a sample alone, from strong to weak penalties.
 
-        The first gradients correct what a part of the sample leaves open, as they
-        correct the sample itself.
+        What changes for one penalty will change for the next one too.
         """
-        sample, accuracy = self._sample, self._accuracy
-        if not self._has_all_rows:
-            stride = sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
-            stride = min(max(stride, 1), _MAX_STRIDE)
-            sample = sample.strided(stride) if stride > 1 else sample
-            accuracy = _COARSE_ACCURACY
+        hessians = NearHessians(sample)
         for chain in self._problems.chains:
-            params = None
+            change = 0.0
             for number in chain:
                 columns = self._columns_of(number)
-                if params is not None:
-                    for column, start in zip(columns, params, strict=True):
-                        column.params = start
-                self._minimise(sample, columns, accuracy)
-                params = [column.params for column in columns]
-        if sample is not self._sample:
-            for column in self.columns:
-                column.model = None
+                before = np.array([column.params for column in columns])
+                for column, start in zip(columns, before + change, strict=True):
+                    column.params = start
+                self._minimise(hessians, columns, accuracy)
+                change = np.array([column.params for column in columns]) - before
 
-    def _minimise(self, sample, columns, accuracy):
+    def _minimise(self, hessians, columns, accuracy):
         """Minimise on a sample alone, from the points where the columns are.
 
         A column that is rare in the sample may separate the classes there: a prior
-        worth one row keeps its coefficient from running away.
+        worth one row keeps its coefficient from running away. Where rows are drawn by
+        their leverage, those of rare columns are in the sample.
         """
-        shape = len(columns), *columns[0].params.shape
+        sample, shape = hessians.sample, (len(columns), *columns[0].params.shape)
         is_everything = self._has_all_rows and sample is self._sample
-        damping = self._damping(np.inf if is_everything else sample.n_rows)
-        tilt = Tilt(np.zeros(shape), np.zeros(shape), damping)
-        points = self._points(columns, [column.params for column in columns])
-        self._take_over(columns, sample, points, tilt, accuracy)
+        is_rich = is_everything or self._influence is not None
+        damping = self._damping(np.inf if is_rich else sample.n_rows)
+        tilt = Tilt(np.zeros(shape), damping)
+        points = self._points(columns, [column.params for column in columns], sample)
+        self._take_over(columns, hessians, points, tilt, accuracy)
 
     def _damping(self, n_rows):
         """Curvature worth one more among so many rows for every feature."""
@@ -240,21 +239,19 @@ class _FoldSearch:
         damping[: self._full.n_features] = 1.0 / n_rows
         return damping
 
-    def _points(self, columns, params, models=None):
+    def _points(self, columns, params, sample, models=None):
         folds = np.array([column.fold for column in columns])
-        return FoldPoints(folds, np.array(params), models)
+        return FoldPoints(folds, np.array(params), sample.weights[folds], models)
 
-    def _take_over(self, columns, sample, points, tilt, accuracy):
+    def _take_over(self, columns, hessians, points, tilt, accuracy):
         penalties = [column.problem.penalty for column in columns]
-        points = minimize_folds(sample, penalties, points, tilt, accuracy=accuracy)
+        points = minimize_folds(hessians, penalties, points, tilt, accuracy=accuracy)
+        # What held flat directions in place must not hide them from scores.
+        is_held = tilt.damping.any()
         for column, params, model in zip(
             columns, points.params, points.models, strict=True
         ):
-            column.params, column.model = params, model
-        if tilt.damping.any():
-            # What held flat directions in place must not hide them from scores.
-            for column in columns:
-                column.model = None
+            column.params, column.model = params, None if is_held else model
 
     def _columns_of(self, number):
         return [one for one in self.active if one.number == number]
@@ -315,26 +312,41 @@ class _FoldSearch:
 
     def _step(self, columns):
         """Minimise on the sample where that is better than a step with the model."""
-        far = [column for column in columns if self._is_far(column)]
+        far = self._far(columns)
         for column in columns:
             if column not in far:
                 column.step()
         if not far:
             return
         anchors = [column.anchor.params for column in far]
-        points = self._points(far, anchors, [column.model for column in far])
-        _, gradients = self._sample.evaluate(points.params, points.folds)
-        slopes = np.array([column.anchor.gradient for column in far]) - gradients
-        n_rows = np.inf if self._has_all_rows else self._full.n_rows
-        tilt = Tilt(points.params, slopes, self._damping(n_rows))
-        self._take_over(far, self._sample, points, tilt, self._accuracy)
+        models = [column.model for column in far]
+        points = self._points(far, anchors, self._sample, models)
+        gradients = np.array([column.anchor.gradient for column in far])
+        if not self._has_all_rows:
+            weights = calibrate_folds(
+                self._sample, points.params, points.weights, gradients
+            )
+            points = replace(points, weights=weights)
+        _, found = self._sample.evaluate(points.params, points.weights)
+        tilt = Tilt(gradients - found, self._damping(np.inf))
+        hessians = NearHessians(self._sample)
+        self._take_over(far, hessians, points, tilt, self._accuracy)
 
-    def _is_far(self, column):
+    def _far(self, columns):
+        """Columns whose next step changes predictions too much for a model."""
         if self._has_all_rows:
-            return True
-        is_sampled = column.quality is Quality.SAMPLE and not column.is_rejected
-        # Where a sample has disappointed, its damping may be what holds a column back.
-        return is_sampled and column.predicted > _NEAR and not column.n_poor
+            return columns
+        columns = [
+            column
+            for column in columns
+            if column.quality is Quality.SAMPLE and not column.is_rejected
+        ]
+        if not columns:
+            return []
+        moves = np.array([column.move for column in columns])
+        weights = self._sample.weights[[column.fold for column in columns]]
+        is_far = self._sample.reach(moves, weights) > MODEL_REACH
+        return [one for one, far in zip(columns, is_far, strict=True) if far]
 
     @property
     def _accuracy(self):
@@ -354,10 +366,10 @@ class _FoldSearch:
 
     def _improve_models(self):
         """Better Hessians for columns that make no progress: more rows, then all."""
-        if self._has_all_rows:
-            self._models.use_all_rows(self._sample, self.active)
-            return
         poor = [one for one in self.active if one.n_poor]
+        if self._has_all_rows:
+            self._models.use_all_rows(self._sample, poor)
+            return
         is_sampled = any(one.quality is Quality.SAMPLE for one in poor)
         if is_sampled and can_grow(self._size, self._max_size):
             self._size = min(grown(self._size), self._max_size)
@@ -380,7 +392,8 @@ class _FoldSearch:
         n_flat = full.n_params if full.n_outputs > 1 else 0
         for chain in self._problems.chains:
             weakest = self._columns_of(chain[-1])[0]
-            hessian = self._sample.hessian(weakest.params, weakest.fold)
+            sample, predictions = self._sample, self._sample.rows @ weakest.params
+            hessian = sample.hessian(predictions, sample.weights[weakest.fold])
             if np.linalg.eigvalsh(hessian)[n_flat] < _MIN_SINGLE_EIGENVALUE:
                 return False
         return True

@@ -158,8 +158,8 @@ class _Collected:
         step = self.params - statistics.anchor
         self._loss = statistics.loss(self.params)
         self._gradient = sums.gram @ step - sums.cross
-        size = np.sqrt(sums.square) + sums.sizes @ np.abs(step)
-        self._loss_error = 0.5 * sums.rounding * size**2
+        size = float(np.sqrt(sums.square) + sums.sizes @ np.abs(step))
+        self._loss_error = 0.5 * sums.rounding * size * size
         self._gradient_error = sums.rounding * sums.sizes * size
         limit = _MAX_ROUNDING * self._loss
         self.is_accurate = (
@@ -247,7 +247,7 @@ def column_moments(problem, sums: GramSums) -> ColumnMoments | None:
     larger nothing is left of a variance, and None is returned.
     """
     coordinates, n_features = problem.coordinates, problem.n_features
-    square = np.diagonal(sums.gram)[:n_features] * coordinates.scale**2
+    square = sums.gram.diagonal()[:n_features] * coordinates.scale**2
     if not coordinates.fit_intercept:
         return ColumnMoments(np.zeros(n_features), square)
     offset = sums.gram[:n_features, -1] * coordinates.scale

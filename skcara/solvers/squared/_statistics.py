@@ -86,8 +86,8 @@ class SquaredStatistics:
         l2 = penalty.l2[:, 0]
         if not penalty.is_smooth:
             # Without curvature a slope would lead anywhere.
-            gradient = self.gradient(start) - self.lost_slope
-            return self.refine(penalty, start, gradient + l2 * start)
+            gradient = self.factor.T @ self._misfit(start) + l2 * start
+            return self.refine(penalty, start, gradient)
         if not l2.any():
             if self.pivots is not None:
                 return self._least_squares()
@@ -103,8 +103,8 @@ class SquaredStatistics:
     def guess(self, penalty):
         """Minimiser that uncorrelated columns would have, where there are pivots."""
         params = self._least_squares()
-        curvature = np.einsum("ij,ij->j", self.factor, self.factor)
-        params[np.abs(params) * curvature <= penalty.l1[:, 0]] = 0.0
+        is_small = np.abs(params) * self.gram.diagonal() <= penalty.l1[:, 0]
+        params[is_small] = 0.0
         return params
 
     def _least_squares(self):
@@ -228,7 +228,7 @@ def pivoted_cholesky(matrix, tolerance) -> PivotedCholesky:
 
 def with_unit_diagonal(gram):
     """Gram matrix of columns scaled to one, and their root mean squares."""
-    scale = np.sqrt(np.diagonal(gram))
+    scale = np.sqrt(gram.diagonal())
     scale[scale == 0] = 1.0
     return gram / scale / scale[:, None], scale
 
