@@ -7,6 +7,7 @@ import copy
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -56,10 +57,13 @@ class Counter:
 
     def __init__(self, number=None, error=None):
         self.n_chunks, self.number, self.error = 0, number, error
+        self._lock = Lock()  # threads that count at once may step over the number
 
     def __call__(self):
-        self.n_chunks += 1
-        if self.n_chunks == self.number:
+        with self._lock:
+            self.n_chunks += 1
+            is_due = self.n_chunks == self.number
+        if is_due:
             raise self.error
 
 
