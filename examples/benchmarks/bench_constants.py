@@ -89,8 +89,9 @@ def _lasso(problem, **options):
     return CaLasso(problem.l1, tol=TIGHT, **options)
 
 
-def _points(divisor):
-    return np.random.default_rng(0).standard_normal((200_000 // divisor, 20))
+def _points(divisor, n_rows=200_000, n_columns=20):
+    shape = n_rows // divisor, n_columns
+    return np.random.default_rng(0).standard_normal(shape)
 
 
 def _sparse_lasso(divisor):
@@ -159,6 +160,10 @@ WORKLOADS = {
         lambda problem: CaLogisticRegressionCV(), logistic_gaussian, 100_000, 20
     ),
     "recombine": Workload(_points, lambda points: recombine(points, random_state=0)),
+    "recombine, cone": Workload(
+        lambda divisor: _points(divisor, 20_000, 90),
+        lambda points: recombine(points, method="cone", random_state=0),
+    ),
 }
 
 PASSES = ("logistic, 20 columns", "Lasso, 60 columns", "multinomial, 5 classes")
@@ -269,6 +274,7 @@ STUDIES = {
     # recombination
     "recombination._pivoting.GROUPS_PER_DIMENSION": ((4, 8, 32, 64), ("recombine",)),
     "recombination._moments.BLOCK_ENTRIES": ((2**14, 2**15, 2**18), ("recombine",)),
+    "recombination._cone.MAX_UPDATED_ENTRIES": ((2**24, 2**30), ("recombine, cone",)),
 }
 """Name below the package, values to compare with the shipped one, and workloads."""
 

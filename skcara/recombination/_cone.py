@@ -16,7 +16,8 @@ opposite to the mean direction of the basis atoms, which turns the cone towards 
 :math:`-x` for some :math:`x`. Inverse and coefficients follow by Sherman–Morrison in
 :math:`O(rN)`. The search is fast on average and exponential at worst; it is cut off by
 a budget of exchanges, given out in Luby's sequence times :math:`2(r + 1)` with a fresh
-random basis for each, and the atoms deleted so far stay deleted.
+random basis for each, and the atoms deleted so far stay deleted. Where atoms and
+coordinates are many, the work of the exchanges is bounded as well.
 
 References
 ----------
@@ -43,6 +44,11 @@ from skcara.recombination._tree import in_coordinates
 # Exchanges in all, per basis atom: Luby's budgets up to the first 4 add up to this.
 EXCHANGES_PER_ATOM = 24
 REFACTOR_EVERY = 50
+# Entries of coefficients that all exchanges together may update: half a second. With
+# sixty coordinates and two hundred times as many atoms a cone is found in a tenth of
+# that; with ninety the search takes thirty times as long as elimination, with 130 a
+# minute, and it hardly ever ends well.
+MAX_UPDATED_ENTRIES = 2**27
 
 # A pivot below this, relative to the largest coefficient, would spoil the inverse.
 SMALL_PIVOT = 1e-8
@@ -165,7 +171,7 @@ def reduce_by_cone_search(
     n_coordinates, n_atoms = values.shape
     rng = random.generator
     live = np.arange(n_atoms)
-    n_exchanges = 0
+    n_exchanges = n_updated = 0
     for budget in budgets:
         cone = Cone(values, live, rng)
         for turn in range(min(budget, max_exchanges - n_exchanges)):
@@ -175,6 +181,9 @@ def reduce_by_cone_search(
             cone.delete_interior()
             if len(cone.live) <= n_coordinates:
                 raise MethodFailed("round-off deleted too many atoms")
+            n_updated += cone.coefficients.size
+            if n_updated > MAX_UPDATED_ENTRIES:
+                raise MethodFailed(f"no cone found in {n_exchanges} exchanges")
             cone.turn(turn % n_coordinates, rng)
             n_exchanges += 1
         if n_exchanges >= max_exchanges:

@@ -162,6 +162,22 @@ class TestCone:
         assert result.method == "tree"
         assert_contract(cloud, result)
 
+    def test_work_on_many_atoms_is_bounded(self, rng, monkeypatch):
+        """A hundred coordinates take so many exchanges that elimination is faster."""
+        updated, turn = [], Cone.turn
+
+        def counted(cone, *arguments):
+            updated.append(cone.coefficients.size)
+            turn(cone, *arguments)
+
+        monkeypatch.setattr(Cone, "turn", counted)
+        monkeypatch.setattr(_cone, "MAX_UPDATED_ENTRIES", 2**22)
+        cloud = Cloud("", rng.normal(size=(4000, 100)), None)
+        result = recombine(cloud.points, method="cone", random_state=0)
+        assert result.method == "tree"
+        assert 0 < sum(updated) <= 2**22
+        assert_contract(cloud, result)
+
     def test_with_a_budget_the_cone_answers(self, rng):
         points = rng.normal(size=(2000, 3))
         for method in ("cone", "log", "combined"):
