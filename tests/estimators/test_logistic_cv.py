@@ -271,6 +271,21 @@ def test_standardizing_makes_units_meaningless(as_sparse, rng):
     assert violation == pytest.approx(other.optimality_, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_scores_of_sparse_rows_far_from_zero():
+    """Their columns are nearly the intercept, and steps of models much too short.
+
+    With some seeds that is too much, and a warning says so.
+    """
+    rng = np.random.default_rng(0)
+    X, _ = classification(rng, 40, 2)
+    y = X @ [1.0, -1.0] + 1.5 * rng.standard_normal(40) > 0.5
+    X = X * [2e-5, 3e-4] + [-104.0, 28.0]
+    search = CaLogisticRegressionCV(Cs=[100.0], l1_ratios=(1.0,), standardize=True)
+    dense, sparse = clone(search).fit(X, y), clone(search).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.scores_, dense.scores_, rtol=2e-6)
+
+
 def test_standardizing_without_an_intercept_is_refused(rng):
     X, y = classification(rng)
     search = CaLogisticRegressionCV(standardize=True, fit_intercept=False)

@@ -8,6 +8,13 @@ from skcara.solvers._quadratic import QuadraticModel
 from skcara.solvers.paths._fold_column import Column, TestSet
 
 
+class Stubborn(QuadraticModel):
+    """Does not learn from steps, as along nearly flat directions no model can."""
+
+    def secant(self, step, gradient_change):
+        return self
+
+
 def make_column():
     X, score, rng = gaussian(500, 3)
     problem = make_problem(X, labels(score, rng), "logistic", l2=1e-3).problem
@@ -53,11 +60,45 @@ def test_a_column_that_makes_no_progress_is_given_up():
 
 
 def test_score_is_not_corrected_by_rounding():
-    """Where training rows say nothing, a step is rounding divided by nothing."""
+    """Where training rows say nothing, a step is rounding divided by nothing.
+
+    Nor is the score promised, however small the decrease that is left: the step may be
+    more than rounding, and is then worth a part in a thousand.
+    """
     column, rng = make_column()
     gradient = 1e-9 * rng.standard_normal((4, 1))
     column.learn(gradient, TestSet(0.7, 1e6 * gradient / np.linalg.norm(gradient)))
     assert column.score_loss == 0.7
+    assert not column.has_score
+
+
+def test_a_column_is_given_up_at_rounding():
+    """A few reads there may make a score better, and no more than a few."""
+    column, rng = make_column()
+    gradient = 1e-9 * rng.standard_normal((4, 1))
+    while not column.is_stalled:
+        gradient = 0.5 * gradient
+        column.learn(gradient, TestSet(0.7, 1e6 * gradient / np.linalg.norm(gradient)))
+        assert column.n_reads <= 7
+    assert column.n_reads >= 3
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9, 1.5])
+def test_error_of_a_score_whose_model_goes_a_share_of_the_way(share):
+    """What such a model proposes is small, and what it leaves to do is not."""
+    column, rng = make_column()
+    goal, slope = rng.standard_normal((2, 4, 1))
+    l2 = column.problem.penalty.l2
+    for n_reads in range(1, 60):
+        column.model = Stubborn(np.eye(4) / share, np.zeros(4), np.zeros(4, dtype=bool))
+        score = float(1 + np.sum(slope * (column.params - goal)))
+        gradient = (column.params - goal) - l2 * column.params
+        column.learn(gradient, TestSet(score, slope))
+        if n_reads > 1:
+            assert abs(column.score_loss - 1) <= 2 * column.score_error + 1e-9
+        if column.has_score:
+            break
+        column.params = column.base + 0.75 * (goal - column.base)
     assert column.has_score
 
 

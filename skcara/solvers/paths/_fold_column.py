@@ -47,8 +47,10 @@ _CONTRACTION = 0.25
 # reads will not: rounding, or coefficients without bound, are in the way.
 _PROGRESS, _MAX_READS_WITHOUT = 0.99, 10
 # Mean losses are of order one: a predicted decrease below this is rounding. It comes
-# from gradients, which still say where to go; below the second number they do not.
-_ROUNDING, _STEP_ROUNDING = 1e-15, 1e-17
+# from gradients, which may still say where to go: a few steps, for the sake of scores.
+_ROUNDING, _MAX_READS_AT_ROUNDING = 1e-15, 5
+# No model is believed to go less than this share of the way.
+_MIN_SHARE = 1e-9
 # The same in single precision, with gradients wrong by 1e-7 and eigenvalues from 1e-4.
 _SINGLE_ROUNDING = 1e-10
 
@@ -115,10 +117,11 @@ class Column:
         self.n_reads = 0
         self.is_stalled = False
         # Of the violation and of the error of the score.
-        self._least, self._n_idle = np.full(2, np.inf), 0
+        self._least, self._n_idle, self._n_at_rounding = np.full(2, np.inf), 0, 0
         self._test: TestSet | None = None
         self._last_step = _LastStep()
-        self._last_score = np.nan
+        # By which the distance to the minimiser fell.
+        self._last_score, self._rate = np.nan, 0.0
 
     # ---- what a read says ------------------------------------------------------
 
@@ -150,6 +153,7 @@ class Column:
             change = evaluation.smooth_gradient - anchor.smooth_gradient
             self.model = model.secant(step.ravel(), change.ravel())
             predicted, candidate = _propose(self.model, evaluation)
+            self._rate = np.sqrt(max(predicted, 0.0) / expected) if expected > 0 else 0
         self._last_score = self.score_loss
         self.anchor, self._test = evaluation, test
         self.predicted, self._candidate = predicted, candidate
@@ -160,7 +164,11 @@ class Column:
         has_progress = (sizes < _PROGRESS * self._least).any()
         self._n_idle = 0 if has_progress else self._n_idle + 1
         self._least = np.fmin(sizes, self._least)
-        self.is_stalled = self._n_idle >= _MAX_READS_WITHOUT
+        self._n_at_rounding += self.is_at_rounding
+        self.is_stalled = (
+            self._n_idle >= _MAX_READS_WITHOUT
+            or self._n_at_rounding >= _MAX_READS_AT_ROUNDING
+        )
 
     def _is_better(self, evaluation, anchor):
         """Whether the objective is estimated to be no larger than at the anchor."""
@@ -179,7 +187,9 @@ class Column:
         self.score_loss = self._test.loss + correction
         is_free = (self._candidate != 0) | (anchor.params != 0)
         reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
-        distance = np.sqrt(2 * max(self.predicted, 0.0))
+        # Where the decrease is rounding, it may be negative.
+        length = step.ravel() @ self.model.matrix @ step.ravel()
+        distance = np.sqrt(max(2 * self.predicted, length, 0.0))
         last = self._last_step
         self.score_error = last.along * abs(correction) + self.predicted
         self.score_error += last.across * reach * distance
@@ -187,8 +197,11 @@ class Column:
             # The worst case counts on a slope and an error in the same direction; what
             # the last step changed may be small by chance. Together they are neither.
             change = abs(self.score_loss - self._last_score) / last.share
+            if not self.is_at_rounding:
+                # Slow progress adds up to much more than its last step.
+                change /= max(1.0 - self._rate, _MIN_SHARE)
             self.score_error *= np.sqrt(min(change / self.score_error, 1.0))
-        if not self._is_accurate and self.predicted <= _STEP_ROUNDING:
+        if not self._is_accurate and self.is_at_rounding:
             # What is left is rounding, and so is the step that it suggests.
             self.score_loss = self._test.loss
 
@@ -216,9 +229,12 @@ class Column:
     @property
     def has_score(self) -> bool:
         """Whether the score is as accurate as promised."""
-        if self._test is None:
-            return False
-        return self.predicted <= _ROUNDING or self._is_accurate
+        return self._test is not None and self._is_accurate
+
+    @property
+    def is_at_rounding(self) -> bool:
+        """Whether no more than rounding is left of the decrease of the objective."""
+        return self.predicted <= _ROUNDING
 
     def is_done(self, tol: float, *, with_score: bool) -> bool:
         """Whether the optimality conditions hold, and the score is as promised."""
@@ -258,8 +274,10 @@ def _judge_step(model, step, way, surprise):
     r"""Judge a model by a step that was taken.
 
     The surprise is by how much the minimiser that the model predicts has moved. In the
-    norm of the model it has a part :math:`c s` along the step :math:`s` and a rest
-    :math:`\rho\, \|s\|` across it. The next step will be more wrong across: what is
+    norm of the model it has a part :math:`q s` along the step :math:`s` and a rest
+    :math:`\rho\, \|s\|` across it. A model that goes the share :math:`1 - q` of every
+    way leaves :math:`c = q / (1 - q)` times what it proposes: near one that is much
+    more than the step. The next step will be more wrong across: what is
     left are the directions in which the model is wrong (for one model in all steps,
     norms of the powers of a symmetric matrix are log-convex). So :math:`\sqrt\rho` is
     taken, halfway to no progress at all.
@@ -269,11 +287,12 @@ def _judge_step(model, step, way, surprise):
     length = step @ image
     if not length > 0:
         return _LastStep()
-    along = (surprise @ image) / length
-    rest = surprise - along * step
+    ratio = (surprise @ image) / length
+    along = abs(ratio) / max(1.0 - ratio, _MIN_SHARE)
+    rest = surprise - ratio * step
     across = max(rest @ model.matrix @ rest, 0.0) / length
     share = np.sqrt(length / max(way @ model.matrix @ way, length))
-    return _LastStep(min(abs(along), 1.0), min(across**0.25, 1.0), share)
+    return _LastStep(along, min(across**0.25, 1.0), share)
 
 
 def _propose(model, evaluation):

@@ -335,7 +335,7 @@ class _FoldSearch:
     def _far(self, columns):
         """Columns whose next step changes predictions too much for a model."""
         if self._has_all_rows:
-            return columns
+            return [column for column in columns if not column.is_at_rounding]
         columns = [
             column
             for column in columns
