@@ -102,9 +102,19 @@ class Coordinates:
     # ---- rows as they are ------------------------------------------------------
 
     @cached_property
+    def largest_shift(self) -> float:
+        """Largest ratio of shift and scale."""
+        return float((np.abs(self.shift) / self.scale).max(initial=0.0))
+
+    @property
     def is_explicit(self) -> bool:
         """Whether rows must be shifted before they are added up."""
-        return bool((np.abs(self.shift) > _EXPLICIT_SHIFT_RATIO * self.scale).any())
+        return self.largest_shift > _EXPLICIT_SHIFT_RATIO
+
+    @property
+    def leaves_shift(self) -> bool:
+        """Whether :meth:`rows` leaves a shift to its caller."""
+        return 0 < self.largest_shift and not self.is_explicit
 
     @property
     def implicit_shift(self) -> np.ndarray:
@@ -160,7 +170,7 @@ class Coordinates:
         -------
         sums : ndarray of shape (..., n_params, n_outputs)
         """
-        if self.implicit_shift.any():
+        if self.leaves_shift:
             sums -= self.implicit_shift[:, None] * masses[..., None, :]
         sums /= self.implicit_scale[:, None]
         if not self.fit_intercept:

@@ -15,8 +15,11 @@ _MIN_STREAMED_COLUMNS, _MAX_STREAMED_COLUMNS = 32, 512
 # is small. Half of the products of the matrix with itself need not be formed, which a
 # panel of some columns with those behind it makes use of.
 _PRODUCT_TERMS, _PANEL_COLUMNS = 2**19, 24
-# With more columns BLAS makes up for its copies.
+# With more columns BLAS makes up for its copies, and with fewer entries there are none:
+# a single product takes a quarter of the time with 500 rows of 10 columns, nine tenths
+# with 1000 of 20, and 1.1 to 1.4 times as much from twice as many on.
 _MAX_PANELLED_COLUMNS = 256
+_MIN_PANELLED_ENTRIES = 2**15
 
 
 def predictions(rows, coef):
@@ -47,9 +50,9 @@ def gram(rows):
     r"""Sum :math:`\sum_i x_i x_i^\top` of dense or sparse rows, as a dense matrix."""
     if sparse.issparse(rows):
         return SparseGram(rows).toarray()
-    n_rows, n_columns = rows.shape
-    is_small = 1 < n_columns <= _MAX_PANELLED_COLUMNS and n_rows >= n_columns
-    if is_small and rows.flags.c_contiguous:
+    has_few_columns = 1 < rows.shape[1] <= _MAX_PANELLED_COLUMNS
+    is_panelled = has_few_columns and rows.size >= _MIN_PANELLED_ENTRIES
+    if is_panelled and rows.flags.c_contiguous:
         return _panelled_gram(rows)
     return rows.T @ rows
 

@@ -57,6 +57,13 @@ class TargetMoments:
     variance: float
     mean_square: float
 
+    @classmethod
+    def from_means(cls, origin: float, offset: float, square: float) -> "TargetMoments":
+        """Build from the means of deviations from an origin and of their squares."""
+        # Products become infinite where powers of Python raise.
+        variance, mean = max(square - offset * offset, 0.0), origin + offset
+        return cls(mean, variance, variance + mean * mean)
+
 
 @dataclass(frozen=True, eq=False)
 class Facts:
@@ -212,24 +219,16 @@ class ArraySource:
         """Moments of the targets, from sums around a reference near their means."""
         if not self._has_numbers:
             return ()
-        targets = self.target if self.target.ndim == 2 else self.target[:, None]
-        sums, squares = 0.0, 0.0
+        targets, origins = self.target.reshape(self.n_rows, -1).T, reference.reshape(-1)
+        sums = [[0.0, 0.0] for _ in origins]
         for part in self._slices(0, self.n_rows):
-            deviations = weighted = targets[part] - reference
-            if self.weights is not None:
-                weights = self.weights[part][:, None]
-                # Rows of weight zero may hold anything.
-                deviations = np.where(weights > 0, deviations, 0.0)
-                weighted = deviations * weights
-            # A product with ones is several times faster than a sum along the rows.
-            sums += np.ones(len(weighted)) @ weighted
-            squares += np.einsum("ij,ij->j", weighted, deviations)
-        offsets = sums / total
-        means, variances = reference + offsets, squares / total - offsets**2
-        variances = np.maximum(variances, 0.0)
+            weights = None if self.weights is None else self.weights[part]
+            for own, target, origin in zip(sums, targets, origins, strict=True):
+                first, second = _deviation_sums(target[part] - origin, weights)
+                own[0], own[1] = own[0] + first, own[1] + second
         return tuple(
-            TargetMoments(float(mean), float(variance), float(variance + mean**2))
-            for mean, variance in zip(means, variances, strict=True)
+            TargetMoments.from_means(float(origin), float(s / total), float(q / total))
+            for origin, (s, q) in zip(origins, sums, strict=True)
         )
 
     # ---- passes ----------------------------------------------------------------
@@ -366,9 +365,19 @@ def weighted_centre(values, weights):
         return centre
     mean = weights @ values / weights.sum()
     # Two rows tell of most columns that they are not constant.
-    if not (values[0] == values[-1]).any():
+    if not np.count_nonzero(values[0] == values[-1]):
         return mean
     return np.where((values == values[0]).all(axis=0), values[0], mean)
+
+
+def _deviation_sums(deviations, weights):
+    """Weighted sums of numbers and of their squares."""
+    if weights is None:
+        return deviations.sum(), deviations @ deviations
+    # Rows of weight zero may hold anything.
+    deviations = np.where(weights > 0, deviations, 0.0)
+    weighted = deviations * weights
+    return weighted.sum(), weighted @ deviations
 
 
 def _readable(rows):

@@ -7,7 +7,6 @@ from typing import Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, fit_context
 from skcara.data import Source, row_labels
@@ -18,7 +17,11 @@ from skcara.estimators._grids import check_alphas, check_l1_ratios
 from skcara.estimators._inputs import array_source, opened
 from skcara.estimators._regressor import LinearRegressorMixin
 from skcara.estimators._search_progress import SearchObserver
-from skcara.estimators._validation import check_sample_weight, check_training_data
+from skcara.estimators._validation import (
+    check_sample_weight,
+    check_training_data,
+    single_target,
+)
 from skcara.io._predictions import is_lazy
 from skcara.solvers import HISTORY_DTYPE, drive_search
 from skcara.solvers.paths import PenaltyGrid, SearchState, search_penalties
@@ -242,7 +245,7 @@ class CaLassoCV(CrossValidatedMixin, LinearRegressorMixin, LinearModel):
             routed = self._route_fit_params(sample_weight, params)
             X, y = check_training_data(self, X, y, y_numeric=True)
             self._check_target_shape(y.shape[1:])
-            y = column_or_1d(y, warn=True).astype(np.float64, copy=False)
+            y = single_target(y).astype(np.float64, copy=False)
             weights = check_sample_weight(sample_weight, X.shape[0])
             batches = self._fold_batches(X, y, None, routed.splitter.split)
             labels = row_labels(batches)

@@ -4,7 +4,6 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
 from skcara._sklearn_compat import Interval, StrOptions, fit_context
 from skcara.data import Coordinates, Source
@@ -27,6 +26,7 @@ from skcara.estimators._validation import (
     check_sample_weight,
     check_training_data,
     encode_labels,
+    single_target,
 )
 from skcara.io import DataSource
 from skcara.io._predictions import is_lazy
@@ -211,7 +211,7 @@ class CaLogisticRegression(LinearClassifierMixin, BaseCaLinearModel):
                 return self
             fit_data = {"X": X, "y": y, "sample_weight": sample_weight}
             X, y = check_training_data(self, X, y)
-            classes, codes = encode_labels(column_or_1d(y, warn=True))
+            classes, codes = encode_labels(single_target(y))
             weights = check_sample_weight(sample_weight, X.shape[0])
             if self.class_weight is not None:
                 weights = ClassWeights(self.class_weight, classes, codes, weights)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
 from skcara.data import (
     Chunk,
@@ -15,7 +14,11 @@ from skcara.data import (
 from skcara.estimators._class_weight import ClassWeights
 from skcara.estimators._held_out import FoldScoring
 from skcara.estimators._inputs import array_source
-from skcara.estimators._validation import check_sample_weight, encode_labels
+from skcara.estimators._validation import (
+    check_sample_weight,
+    encode_labels,
+    single_target,
+)
 from skcara.passes import AtomMasses
 from skcara.solvers import drive_search
 
@@ -110,7 +113,7 @@ def data_of_arrays(model, X, y, sample_weight, routed, *, n_jobs) -> SearchData:
         Parameters of the splitter and of the scorer.
     n_jobs : int or None
     """
-    y = column_or_1d(y, warn=True)
+    y = single_target(y)
     classes, codes = encode_labels(y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     batches = model._fold_batches(X, y, codes, routed.splitter.split)

@@ -7,7 +7,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_X_y,
+    column_or_1d,
+    validate_data,
+)
 
 from skcara.io._column_table import ColumnTable, as_columns
 from skcara.io._predictions import is_lazy
@@ -46,6 +51,11 @@ def check_training_data(estimator, X, y, **options):
     if _is_checked_before(X):
         _assert_finite(X, type(estimator).__name__)
     return X, y
+
+
+def single_target(y):
+    """Return checked targets of shape (n_rows,); a column of them causes a warning."""
+    return y if y.ndim == 1 else column_or_1d(y, warn=True)
 
 
 def check_prediction_data(estimator, X):

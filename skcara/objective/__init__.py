@@ -10,7 +10,7 @@ from skcara.objective._criteria import (
 from skcara.objective._loss import ClassLoss, Loss
 from skcara.objective._losses import LogisticLoss, SquaredLoss
 from skcara.objective._multinomial import MultinomialLoss
-from skcara.objective._penalty import SeparablePenalty
+from skcara.objective._penalty import SeparablePenalty, violation
 from skcara.objective._problem import Evaluation, Groups, Problem
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "ResidualCorrelation",
     "SeparablePenalty",
     "SquaredLoss",
+    "violation",
 ]

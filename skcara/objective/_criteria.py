@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from skcara.objective._penalty import violation
 from skcara.objective._rounding import PassRounding, gamma
 
 if TYPE_CHECKING:
@@ -106,9 +107,9 @@ class DualGap:
     def measure(self, problem, evaluation):
         """Return the relative gap and the gap."""
         residual = _Residual(problem, evaluation)
-        n_features = problem.n_features
-        l1 = float(problem.user_penalty.l1[:n_features].max(initial=0.0))
-        l2 = float(problem.user_penalty.l2[:n_features].max(initial=0.0))
+        # The intercept has none.
+        l1 = float(problem.user_penalty.l1.max())
+        l2 = float(problem.user_penalty.l2.max())
         if l1 == 0 and l2 == 0:
             return residual.largest_correlation(), np.nan
         objective, dual = evaluation.objective, _dual_value(residual, l1, l2)
@@ -169,7 +170,8 @@ class _Residual:
     def __init__(self, problem, evaluation):
         coordinates, target = problem.coordinates, problem.target_moments
         moments, n_features = problem.column_moments, coordinates.n_features
-        self._penalty = problem.user_penalty.restrict(slice(n_features))
+        penalty = problem.user_penalty
+        self._l1, self._l2 = penalty.l1[:n_features, 0], penalty.l2[:n_features, 0]
         self._rounding = PassRounding(problem, evaluation.params, evaluation.loss)
         # Sums that are not those of a pass come with bounds of their own.
         self._is_from_pass = evaluation.gradient_error is None
@@ -180,7 +182,7 @@ class _Residual:
             square_error = 2.0 * evaluation.loss_error
         gradient, scale = evaluation.gradient[:, 0], coordinates.scale
         self.coef = self._rounding.coef
-        self.is_positive = self._penalty.positive[:, 0]
+        self.is_positive = penalty.positive[:n_features, 0]
         self.square, self.square_error = 2.0 * evaluation.loss, square_error
         self.covariance = -scale * gradient[:n_features]
         self.covariance_error = scale * error[:n_features]
@@ -208,18 +210,17 @@ class _Residual:
     @property
     def is_optimal(self) -> bool:
         """Whether the optimality conditions hold up to rounding."""
-        l2, strength = self._penalty.l2[:, 0], self._penalty.l1[:, 0]
-        slope = l2 * self.coef - self.covariance
-        violation = self._penalty.violation(self.coef[:, None], slope[:, None])[:, 0]
-        mean = abs(self.mean)
+        slope, mean = self._l2 * self.coef - self.covariance, abs(self.mean)
+        wrong = violation(self.coef, slope, self._l1, self.is_positive)
         if not self._is_from_pass:
-            violation, mean = violation + self.covariance_error, mean + self.mean_error
+            wrong, mean = wrong + self.covariance_error, mean + self.mean_error
         expected = self._rounding.expected
         size = math.hypot(math.sqrt(self.square), self.mean)
         size = max(size, self._rounding.residual)
         rounding = expected * self.spread + 32 * _EPS * self._rounding.columns * size
-        rounding += 4 * _EPS * (strength + l2 * np.abs(self.coef))
-        return bool(mean <= expected and (violation <= rounding).all())
+        rounding += 4 * _EPS * (self._l1 + self._l2 * np.abs(self.coef))
+        is_small = wrong <= rounding
+        return bool(mean <= expected) and np.count_nonzero(is_small) == is_small.size
 
     def largest_correlation(self) -> float:
         """Largest correlation with a column, zero if it is rounding."""

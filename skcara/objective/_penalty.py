@@ -13,6 +13,18 @@ import numpy as np
 _STRONGEST = 1e300
 
 
+def violation(params, slope, l1, positive):
+    """Distance of ``-slope`` to the subdifferential, per coordinate.
+
+    At zero the subdifferential of the L1 part is ``[-l1, l1]``; under positivity it
+    also contains everything below.
+    """
+    is_zero = params == 0
+    if np.count_nonzero(positive):
+        slope = np.where(is_zero & positive, np.minimum(slope, 0.0), slope)
+    return np.maximum(np.abs(slope + np.sign(params) * l1) - is_zero * l1, 0.0)
+
+
 @dataclass(frozen=True)
 class SeparablePenalty:
     """Elastic net with optional positivity, coordinate by coordinate.
@@ -32,12 +44,12 @@ class SeparablePenalty:
     @cached_property
     def is_smooth(self) -> bool:
         """Whether there is neither an L1 term nor a constraint."""
-        return not (self.l1.any() or self.positive.any())
+        return not (np.count_nonzero(self.l1) or np.count_nonzero(self.positive))
 
     @cached_property
     def is_zero(self) -> bool:
         """Whether no coordinate is penalised, whatever the constraints."""
-        return not (self.l1.any() or self.l2.any())
+        return not (np.count_nonzero(self.l1) or np.count_nonzero(self.l2))
 
     def value(self, params) -> float:
         """Penalty at feasible ``params``."""
@@ -45,14 +57,8 @@ class SeparablePenalty:
         return float(((self.l1 + 0.5 * self.l2 * size) * size).sum())
 
     def violation(self, params, smooth_gradient):
-        """Distance of ``-smooth_gradient`` to the subdifferential, per coordinate.
-
-        At zero the subdifferential of the L1 part is ``[-l1, l1]``; under positivity
-        it also contains everything below.
-        """
-        push = np.where(self.positive, -smooth_gradient, np.abs(smooth_gradient))
-        away = np.abs(smooth_gradient + np.sign(params) * self.l1)
-        return np.where(params == 0, np.maximum(push - self.l1, 0.0), away)
+        """Distance of ``-smooth_gradient`` to the subdifferential, per coordinate."""
+        return violation(params, smooth_gradient, self.l1, self.positive)
 
     def scaled(self, scale) -> "SeparablePenalty":
         """Penalty for ``params = user_params * scale`` (one scale per row)."""
@@ -64,9 +70,9 @@ class SeparablePenalty:
 
     def flat(self, n_outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Strengths ``l1`` and ``l2`` and ``positive`` of the flat coordinates."""
-        l1, l2, positive = (
-            np.repeat(one[:, 0], n_outputs) for one in (self.l1, self.l2, self.positive)
-        )
+        l1, l2, positive = self.l1[:, 0], self.l2[:, 0], self.positive[:, 0]
+        if n_outputs > 1:
+            l1, l2, positive = (np.repeat(a, n_outputs) for a in (l1, l2, positive))
         return l1, l2, positive
 
     def restrict(self, rows) -> "SeparablePenalty":

@@ -12,7 +12,7 @@ r"""The objective on the full data, as a value: it holds no data and reads none.
 certificates is said here, by :meth:`Problem.certify`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -156,8 +156,9 @@ class Problem:
         return self._penalty_in(self.coordinates)
 
     def _penalty_in(self, coordinates):
-        row_scale = np.ones(self.n_params)
+        row_scale = np.empty(self.n_params)
         row_scale[: self.n_features] = coordinates.scale
+        row_scale[self.n_features :] = 1.0
         return self.user_penalty.scaled(row_scale)
 
     @cached_property
@@ -186,11 +187,24 @@ class Problem:
 
     def with_coordinates(self, coordinates: Coordinates) -> "Problem":
         """Return the same problem in other coordinates."""
-        return replace(self, coordinates=coordinates)
+        return self._variant(coordinates, self.column_moments)
 
     def with_moments(self, moments: ColumnMoments | None) -> "Problem":
         """Return the same problem with known moments of the columns."""
-        return self if moments is None else replace(self, column_moments=moments)
+        return self if moments is None else self._variant(self.coordinates, moments)
+
+    def _variant(self, coordinates, moments):
+        # Several times faster than to copy field by field, by name.
+        return Problem(
+            self.facts,
+            self.loss,
+            self.user_penalty,
+            self.criterion,
+            coordinates,
+            self.column,
+            moments,
+            self.units,
+        )
 
     # ---- rows of a chunk -------------------------------------------------------
 

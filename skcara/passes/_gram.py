@@ -8,6 +8,7 @@ correction would cancel its digits; then the rows of a chunk are shifted first.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -17,14 +18,15 @@ from skcara.objective import Problem
 
 # The correction for the shift loses the square of this factor in accuracy.
 _MAX_IMPLICIT_SHIFT = 4.0
+# Up to this many entries the correction takes longer than to shift them all.
+_FEW_ENTRIES = 2**13
 _EPS = np.finfo(np.float64).eps
 # Roundings of a single term: conversion, shift, root of the weight and product for each
 # of two factors; correction for the shift, scale and total weight of the sum.
 _EXTRA = 32
 
 
-@dataclass(frozen=True)
-class GramSums:
+class GramSums(NamedTuple):
     """Second moments of rows and target.
 
     Attributes
@@ -84,12 +86,13 @@ class _GramTask(SumTask):
     def _problem(self):
         return self.requests[0].problem
 
-    @cached_property
+    @property
     def _is_centred(self):
         """Whether rows are shifted before they are multiplied."""
         coordinates = self._problem.coordinates
-        shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
-        return bool((np.abs(shift) > _MAX_IMPLICIT_SHIFT * scale).any())
+        is_far = coordinates.largest_shift > _MAX_IMPLICIT_SHIFT
+        is_short = self._problem.facts.n_entries <= _FEW_ENTRIES
+        return coordinates.leaves_shift and (is_far or is_short)
 
     @cached_property
     def _shift_rows(self):
@@ -103,7 +106,8 @@ class _GramTask(SumTask):
 
         The targets of all requests are those minus their levels.
         """
-        factors = np.ones((len(self.requests) + 1, chunk.n_rows))
+        factors = np.empty((len(self.requests) + 1, chunk.n_rows))
+        factors[-1] = 1.0
         for factor, request in zip(factors[:-1], self.requests, strict=True):
             column = request.problem.column
             target = chunk.target if column is None else chunk.target[:, column]
@@ -123,7 +127,7 @@ class _GramTask(SumTask):
         matrix = SparseGram(rows) if is_sparse else gram(rows)
         # In this order BLAS reads the long side of both one after the other.
         sums = rows.T @ factors.T if is_sparse else (factors @ rows).T
-        squares = np.einsum("ij,ij->i", factors[:-1], factors[:-1])
+        squares = np.array([factor @ factor for factor in factors[:-1]])
         return [matrix, sums, factors[:-1] @ factors[-1], squares]
 
     def finish(self, total):
@@ -138,29 +142,30 @@ class _GramTask(SumTask):
         masses = np.array([*masses, weight])
         # The intercept, if there is one, is a column of ones behind the features.
         n_features, n_params = len(matrix), self._problem.n_params
-        sizes, gram = np.ones(n_params), np.empty((n_params, n_params))
+        sizes, gram = np.empty(n_params), np.empty((n_params, n_params))
         sizes[:n_features] = np.sqrt(matrix.diagonal() / weight) / scale
-        if not self._is_centred and shift.any():
+        sizes[n_features:] = 1.0
+        if coordinates.leaves_shift and not self._is_centred:
             matrix, sums = _centre(shift, matrix, sums, masses)
         cross = np.empty((n_params, len(masses)))
         cross[:n_features], cross[n_features:] = sums / scale[:, None], masses
-        gram[:n_features, :n_features] = matrix / scale / scale[:, None]
+        cross /= weight
+        gram[:n_features, :n_features] = matrix / scale / (weight * scale)[:, None]
         gram[n_features:] = cross[:, -1]
         gram[:, n_features:] = cross[:, -1:]
-        cross, gram, squares = cross / weight, gram / weight, squares / weight
         rounding = self._rounding(depth)
         return [
-            GramSums(gram, cross[:, own], float(squares[own]), sizes, rounding)
-            for own in range(len(self.requests))
+            GramSums(gram, cross[:, own], float(square / weight), sizes, rounding)
+            for own, square in enumerate(squares)
         ]
 
     def _rounding(self, depth):
         """Bound of the error of a sum of products of two factors of size one.
 
-        Additions of a term to a sum, operations on the term before, and those of the
-        small products that use the sums.
+        Additions of a term to a sum, operations on the term before, and those of two
+        small products with the sums.
         """
-        n_roundings = depth + self._problem.n_params + _EXTRA
+        n_roundings = depth + 2 * self._problem.n_params + _EXTRA
         unit = 0.5 * _EPS
         return n_roundings * unit / (1 - n_roundings * unit)
 
@@ -169,7 +174,7 @@ class _GramTask(SumTask):
 class PreconditionedGram(SumTask):
     """Second moments of all rows multiplied by the inverse of a triangular factor.
 
-    The answer are the Gram matrix, the cross moments and the mean square.
+    The answer are the Gram matrix and the cross moments.
 
     Attributes
     ----------
@@ -193,7 +198,7 @@ class PreconditionedGram(SumTask):
         rows = linalg.solve_triangular(
             self.factor, (rows * roots[:, None]).T, trans="T", check_finite=False
         )
-        return [rows @ rows.T, rows @ residual, residual @ residual]
+        return [rows @ rows.T, rows @ residual]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +236,6 @@ def _centre(shift, matrix, sums, masses):
     sums = sums - columns * masses
     # What is left of a constant column is rounding, which no scale must blow up.
     is_constant = matrix.diagonal() < 64 * _EPS * size
-    if is_constant.any():
+    if np.count_nonzero(is_constant):
         matrix[is_constant] = matrix[:, is_constant] = sums[is_constant] = 0.0
     return matrix, sums

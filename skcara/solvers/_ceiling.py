@@ -4,8 +4,6 @@ A loose tolerance may hold at a point that is worse than doing nothing, and roun
 lead a solver there. The objective at zero is known without a pass.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from skcara.objective import Problem
@@ -37,7 +35,7 @@ def bounded_by_zero(problem: Problem, solver: Solver) -> Solver:
                 is_above = not item.evaluation.objective <= ceiling * (1 + _NOISE)
             if is_above:
                 evaluation = item.evaluation._replace(stop_value=np.inf)
-                item = replace(item, evaluation=evaluation)
+                item = item._replace(evaluation=evaluation)
             answer = yield item
             if is_above and not has_zero:
                 has_zero = True

@@ -26,8 +26,12 @@ no way but sign by sign. With limited effort face steps are *damped* instead, as
 Levenberg and Marquardt: a ridge grows until they pass, and shrinks again.
 """
 
+import math
+
 import numpy as np
 from scipy.linalg import blas, lapack
+
+from skcara.objective import violation
 
 _EPS = np.finfo(np.float64).eps
 #: Share of the predicted decrease that a step must achieve.
@@ -63,13 +67,14 @@ class QuadraticModel:
         self.l1 = l1
         self.positive = positive
         curvature = matrix.diagonal()
+        is_penalised = l1 > 0
         # What is left of a column of zeros is rounding; such coordinates do not move.
         # In standardised coordinates only an L2 term makes a curvature large.
         self._moves = curvature > (len(l1) * _EPS) ** 2 * min(curvature.max(), 1.0)
-        self._is_held = ~self._moves & (l1 > 0)
-        self._is_bounded = (l1 > 0) | positive
+        self._is_held = is_penalised & ~self._moves
+        self._is_bounded = is_penalised | positive
         self._is_unbounded = self._moves & ~self._is_bounded
-        self.is_smooth = not self._is_bounded.any()
+        self.is_smooth = not np.count_nonzero(self._is_bounded)
         self._face_key: tuple[bytes, float] | None = None
         self._face_factor: ScaledCholesky | None = None
 
@@ -134,16 +139,20 @@ class QuadraticModel:
     # ---- nonsmooth -------------------------------------------------------------
 
     def _minimize_nonsmooth(self, anchor, gradient, max_sweeps):
-        params = np.where(self._is_held | (self.positive & (anchor < 0)), 0.0, anchor)
-        slope = gradient + self.matrix @ (params - anchor)
+        params, slope = anchor.copy(), gradient
+        is_outside = self._is_held | (self.positive & (anchor < 0))
+        if np.count_nonzero(is_outside):
+            params[is_outside] = 0.0
+            slope = gradient + self.matrix @ (params - anchor)
         descend = self._descend_faces if max_sweeps is None else self._damped_face_step
         ridge = _FIRST_RIDGE
         # Newton models start near their solution: try its face before any sweep.
-        if params[self._is_bounded].any():
+        if np.count_nonzero(params[self._is_bounded]):
             params, slope, ridge = descend(params, slope, ridge)
         for _ in range(_MAX_SWEEPS if max_sweeps is None else max_sweeps):
-            noise = self._noise(params, gradient)
-            violating = (self._violation(params, slope) > noise).nonzero()[0]
+            wrong = violation(params, slope, self.l1, self.positive)
+            is_wrong = self._moves & (wrong > self._noise(params, gradient))
+            violating = is_wrong.nonzero()[0]
             if not violating.size:
                 break
             params, slope = self._sweep(params, slope, violating)
@@ -178,12 +187,6 @@ class QuadraticModel:
         noise = np.maximum(rounding, _MAX_ERROR * (constant + curvature * sizes))
         return np.maximum(noise, noise.max() * _EPS)
 
-    def _violation(self, params, slope):
-        at_zero = np.where(self.positive, -slope, np.abs(slope)) - self.l1
-        away = np.abs(slope + np.sign(params) * self.l1)
-        violation = np.where(params == 0, np.maximum(at_zero, 0.0), away)
-        return np.where(self._moves, violation, 0.0)
-
     def _sweep(self, params, slope, coords):
         """Minimise over one coordinate after the other; returns params and slope."""
         params, slope = params.copy(), slope.copy()
@@ -216,32 +219,35 @@ class QuadraticModel:
         free = ((self._moves & (signs != 0)) | self._is_unbounded).nonzero()[0]
         if not free.size:
             return params, slope, 1.0
-        target = params.copy()
-        target[free] -= self._solve_face(free, (slope + self.l1 * signs)[free], ridge)
+        # No sign changes on the way, so that the L1 term is linear.
+        target, tilted = params.copy(), slope + self.l1 * signs
+        target[free] -= self._solve_face(free, tilted[free], ridge)
         flipped = (self._is_bounded & (target * signs < 0)).nonzero()[0]
         for share, candidate in self._on_the_way(params, target, flipped):
             move = candidate - params
             change_of_slope = self.matrix @ move
-            change = move @ (slope + 0.5 * change_of_slope)
-            change += self.l1 @ (np.abs(candidate) - np.abs(params))
-            if change < 0:
+            if move @ (tilted + 0.5 * change_of_slope) < 0:
                 return candidate, slope + change_of_slope, share
         return params, slope, 0.0
 
     @staticmethod
     def _on_the_way(params, target, flipped):
-        """Shares of the way to ``target``, and points with zeros for changed signs."""
+        """Yield shares of the way to ``target``, and points without changed signs."""
+        point = target.copy()
+        point[flipped] = 0.0
+        yield 1.0, point
         if not flipped.size:
-            return [(1.0, target)]
+            return
         start, end = params[flipped], target[flipped]
         first_flip = float((start / (start - end)).min())
         # Only the way to the first flip is sure to decrease, but sign by sign is a
         # long way: shares in between are worth a trial.
-        shares = np.array([1.0, first_flip**0.25, first_flip**0.5, first_flip])
-        points = params + shares[:, None] * (target - params)
-        is_gone = points[:, flipped] * np.sign(start) <= _EPS * np.abs(start)
-        points[:, flipped] = np.where(is_gone, 0.0, points[:, flipped])
-        return zip(shares, points, strict=True)
+        for share in (first_flip**0.25, first_flip**0.5, first_flip):
+            point = params + share * (target - params)
+            reached = point[flipped]
+            is_gone = reached * np.sign(start) <= _EPS * np.abs(start)
+            point[flipped] = np.where(is_gone, 0.0, reached)
+            yield share, point
 
     def _solve_face(self, free, right_side, ridge=_FIRST_RIDGE):
         if not free.size:
@@ -298,7 +304,8 @@ class ScaledCholesky:
 
 def ridged_cholesky(scaled, ridge=_FIRST_RIDGE):
     """Lower Cholesky factor of a matrix of unit diagonal, ridged where singular."""
-    if not np.isfinite(scaled).all():
+    # The sum is a quick test; that of huge numbers may overflow.
+    if not math.isfinite(scaled.sum()) and not np.isfinite(scaled).all():
         raise np.linalg.LinAlgError("The matrix of a linear system is not finite.")
     while True:
         scaled.flat[:: len(scaled) + 1] = 1.0 + ridge

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,7 @@ class Measure:
     weights: np.ndarray
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """State of a solver after an evaluation of the full data.
 
     Attributes
@@ -87,8 +86,7 @@ class Status(Enum):
     INTERRUPTED = "a callback asked to stop"
 
 
-@dataclass(frozen=True)
-class SolverResult:
+class SolverResult(NamedTuple):
     """Best round of a run, and how the run went.
 
     ``passes`` counts full reads of the data; rows of reduced measures count as their

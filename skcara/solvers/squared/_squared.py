@@ -28,7 +28,7 @@ for the tolerance, and for preconditioned rows, whose errors are not so easily b
 exact passes follow.
 """
 
-from dataclasses import replace
+import math
 
 import numpy as np
 
@@ -156,9 +156,10 @@ class _Collected:
                 problem.coordinates, statistics.null_space, self.params
             )
         step = self.params - statistics.anchor
-        self._loss = statistics.loss(self.params)
         self._gradient = sums.gram @ step - sums.cross
-        size = float(np.sqrt(sums.square) + sums.sizes @ np.abs(step))
+        square = float(sums.square + step @ (self._gradient - sums.cross))
+        self._loss = 0.5 * max(square, 0.0)
+        size = float(math.sqrt(sums.square) + sums.sizes @ np.abs(step))
         self._loss_error = 0.5 * sums.rounding * size * size
         self._gradient_error = sums.rounding * sums.sizes * size
         limit = _MAX_ROUNDING * self._loss
@@ -188,23 +189,21 @@ def _collect(problem, start):
     factor, condition = cholesky(gram)
     if condition <= MAX_CONDITION:
         statistics = from_cholesky(anchor, factor * scale, sums, scale)
-        if not start.any() and problem.n_params <= _MAX_GUESSED_COLUMNS:
+        if not np.count_nonzero(start) and problem.n_params <= _MAX_GUESSED_COLUMNS:
             start = statistics.guess(problem.penalty)
         return _Collected(problem, sums, statistics, start)
     collected = yield from _collect_dependent(problem, sums, gram, scale, start)
     if collected is not None:
         return collected
     cross = sums.cross / scale
-    statistics = from_eigenvectors(
-        anchor, np.diag(scale), gram, cross, sums.square, scale
-    )
+    statistics = from_eigenvectors(anchor, np.diag(scale), gram, cross, scale)
     collected = _Collected(problem, sums, statistics, start, is_conditioned=False)
     penalty = problem.penalty
     if collected.is_accurate and not penalty.is_zero:
         return collected
     factor = ridged_cholesky(gram).T * scale
-    gram, cross, square = yield PreconditionedGram(problem, factor, level(problem))
-    statistics = from_eigenvectors(anchor, factor, gram, cross, square, scale)
+    gram, cross = yield PreconditionedGram(problem, factor, level(problem))
+    statistics = from_eigenvectors(anchor, factor, gram, cross, scale)
     return _Collected(
         problem,
         sums,
@@ -225,7 +224,7 @@ def _collect_dependent(problem, sums, gram, scale, start):
     if cholesky.condition > MAX_CONDITION:
         return None
     # What the factor leaves out of the Gram matrix is as large as its rounding.
-    sums = replace(sums, rounding=2 * sums.rounding)
+    sums = sums._replace(rounding=2 * sums.rounding)
     statistics = from_pivots(level_params(problem), cholesky, sums, scale)
     collected = _Collected(problem, sums, statistics, start, is_conditioned=False)
     penalty = problem.penalty

@@ -6,7 +6,7 @@ function of a small matrix and vector alone,
 .. math::
 
     \tfrac12 \sum_i \mu_i (x_i^\top p - y_i)^2
-    = \tfrac12 \|T (p - a) - t\|^2 + \tfrac12\rho ,
+    = \tfrac12 \|T (p - a) - t\|^2 + \mathrm{const} ,
     \qquad T^\top T = \sum_i \mu_i x_i x_i^\top .
 
 This is the limit case of a reduced measure that matches gradient and curvature: ``T``
@@ -46,13 +46,11 @@ class SquaredStatistics:
         ``T``.
     response : ndarray of shape (rank,)
         ``t``.
-    rest : float
-        Mean square of the residual at the anchor that the factor does not explain.
     lost_slope : ndarray of shape (n_params,)
         Slope of the loss in directions that are not in the factor.
     scale : ndarray of shape (n_params,)
         Root mean square of the columns, one for a column of zeros.
-    pivots : ndarray of int of shape (rank,) or None
+    pivots : ndarray of int of shape (rank,), slice or None
         Columns in which the factor is upper triangular and far from singular, where
         there are such columns; the others depend on them.
     known_gram : ndarray of shape (n_params, n_params) or None
@@ -62,17 +60,10 @@ class SquaredStatistics:
     anchor: np.ndarray
     factor: np.ndarray
     response: np.ndarray
-    rest: float
     lost_slope: np.ndarray
     scale: np.ndarray
-    pivots: np.ndarray | None = None
+    pivots: np.ndarray | slice | None = None
     known_gram: np.ndarray | None = None
-
-    def loss(self, params):
-        """Mean loss at flat ``params``."""
-        misfit = self._misfit(params)
-        loss = 0.5 * (misfit @ misfit + self.rest)
-        return max(float(loss + self.lost_slope @ (params - self.anchor)), 0.0)
 
     def gradient(self, params):
         """Gradient of the mean loss."""
@@ -101,10 +92,16 @@ class SquaredStatistics:
         return self.anchor + _scaled_lstsq(rows, response, self.scale)
 
     def guess(self, penalty):
-        """Minimiser that uncorrelated columns would have, where there are pivots."""
-        params = self._least_squares()
-        is_small = np.abs(params) * self.gram.diagonal() <= penalty.l1[:, 0]
-        params[is_small] = 0.0
+        """Where to look for the zeros of the minimiser, if all columns are pivots.
+
+        That is the solution of least squares, without the coefficients that a step
+        towards the minimiser would give another sign. For uncorrelated columns and an
+        L1 term alone these are the ones that the penalty makes zero.
+        """
+        params, l1 = self._least_squares(), penalty.l1[:, 0]
+        slope = l1 * np.sign(params) + penalty.l2[:, 0] * params
+        step, _ = lapack.dpotrs(self.factor, slope)
+        params[(params * (params - step) <= 0) & (l1 > 0)] = 0.0
         return params
 
     def _least_squares(self):
@@ -134,7 +131,7 @@ class SquaredStatistics:
             norms[norms == 0] = 1.0
             directions = linalg.null_space(self.factor / norms, rcond=n_params * _EPS)
             return directions / norms[:, None]
-        others = np.setdiff1d(np.arange(n_params), self.pivots)
+        others = np.delete(np.arange(n_params), self.pivots)
         directions = np.zeros((n_params, n_params - rank))
         images = np.asfortranarray(self.factor[:, others])
         directions[self.pivots] = -lapack.dtrtrs(self._triangle, images)[0]
@@ -190,7 +187,7 @@ def cholesky(matrix):
 
 
 def _condition(factor, matrix):
-    reciprocal, _ = lapack.dpocon(factor, np.abs(matrix).sum(axis=0).max())
+    reciprocal, _ = lapack.dpocon(factor, lapack.dlange("1", matrix))
     return 1.0 / max(reciprocal, _EPS**2)
 
 
@@ -245,10 +242,9 @@ def is_conditioned(gram, params, penalty, max_condition) -> bool:
 def from_cholesky(anchor, factor, sums, scale) -> SquaredStatistics:
     """Statistics from the upper Cholesky factor of the Gram matrix in ``sums``."""
     response, _ = lapack.dtrtrs(factor, sums.cross, trans=1)
-    rest = sums.square - response @ response
-    nothing, pivots = np.zeros_like(sums.cross), np.arange(len(factor))
+    nothing, all_columns = np.zeros(len(factor)), slice(None)
     return SquaredStatistics(
-        anchor, factor, response, rest, nothing, scale, pivots, sums.gram
+        anchor, factor, response, nothing, scale, all_columns, sums.gram
     )
 
 
@@ -256,24 +252,22 @@ def from_pivots(anchor, cholesky: PivotedCholesky, sums, scale) -> SquaredStatis
     """Statistics from a factor of the Gram matrix in ``sums``, scaled to one."""
     factor, pivots = cholesky.factor * scale, cholesky.pivots
     response, _ = lapack.dtrtrs(factor[:, pivots], sums.cross[pivots], trans=1)
-    rest = sums.square - response @ response
     lost_slope = factor.T @ response - sums.cross
     return SquaredStatistics(
-        anchor, factor, response, rest, lost_slope, scale, pivots, sums.gram
+        anchor, factor, response, lost_slope, scale, pivots, sums.gram
     )
 
 
-def from_eigenvectors(anchor, factor, gram, cross, square, scale) -> SquaredStatistics:
+def from_eigenvectors(anchor, factor, gram, cross, scale) -> SquaredStatistics:
     """Statistics of rows whose product with the inverse ``factor`` has these sums."""
     eigenvalues, vectors = linalg.eigh(gram)
     # Dependent columns leave directions without any square; noise must not fill them.
     keep = eigenvalues > _RANK_NOISE * len(eigenvalues) * _EPS * eigenvalues[-1]
     roots, vectors = np.sqrt(eigenvalues[keep]), vectors[:, keep].T
     response = vectors @ cross / roots
-    rest = square - response @ response
     lost_slope = factor.T @ (vectors.T @ (vectors @ cross) - cross)
     rows = roots[:, None] * (vectors @ factor)
-    return SquaredStatistics(anchor, rows, response, rest, lost_slope, scale)
+    return SquaredStatistics(anchor, rows, response, lost_slope, scale)
 
 
 def least_norm(coordinates, null_space, params):
