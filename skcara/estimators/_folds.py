@@ -5,7 +5,8 @@ splitter, or an iterable of index pairs. Groups and other metadata reach a split
 scikit-learn's routing, and by nothing else.
 """
 
-from collections.abc import Generator
+import reprlib
+from collections.abc import Generator, Iterable, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from skcara.data import FoldBatch, Source, fold_batches, most_atoms
 from skcara.estimators._partitions import partition_labels
 from skcara.passes import GatherColumns, RowColumns
 
+# What scikit-learn makes of an iterable of index pairs.
+_ListOfFolds = type(check_cv([]))
 # Splitters that look at the number of rows, and at groups, but not at targets. An
 # iterable of index pairs looks at nothing.
 _BLIND_SPLITTERS = (
@@ -50,8 +53,35 @@ _BLIND_SPLITTERS = (
     RepeatedKFold,
     ShuffleSplit,
     TimeSeriesSplit,
-    type(check_cv([])),
+    _ListOfFolds,
 )
+
+
+def _checked_splits(splits: Iterable, n_rows: int) -> Iterator[tuple]:
+    """Yield the pairs of a splitter, and refuse what is none."""
+    for number, fold in enumerate(splits):
+        is_pair = isinstance(fold, Sized) and len(fold) == 2
+        if not is_pair or not all(_are_rows(one, n_rows) for one in fold):
+            raise ValueError(
+                "The folds of cv must be pairs (train, test) of row numbers from 0 to "
+                f"{n_rows - 1}, or of masks of {n_rows} rows; fold {number} is "
+                f"{reprlib.repr(fold)}."
+            )
+        yield tuple(fold)
+        # Not in memory while the splitter makes the next one.
+        del fold
+
+
+def _are_rows(chosen, n_rows: int) -> bool:
+    """Whether something is a list of rows; negative numbers count from the end."""
+    chosen = np.asarray(chosen)
+    if chosen.dtype == bool:
+        return chosen.shape == (n_rows,)
+    if chosen.ndim != 1 or not chosen.size:
+        return chosen.ndim == 1
+    if chosen.dtype.kind not in "iu":
+        return False
+    return bool(chosen.min() >= -n_rows and chosen.max() < n_rows)
 
 
 class CrossValidatedMixin:
@@ -151,7 +181,10 @@ class CrossValidatedMixin:
             labels = partition_labels(splitter, n_rows, codes)
             if labels is not None:
                 return [FoldBatch.of_partition(labels, n_folds)]
-        batches = fold_batches(splitter.split(X, y, **split_params), n_rows, max_atoms)
+        # What is in a list is looked at before somebody tries to unpack it.
+        is_list = isinstance(splitter, _ListOfFolds)
+        splits = splitter.cv if is_list else splitter.split(X, y, **split_params)
+        batches = fold_batches(_checked_splits(splits, n_rows), n_rows, max_atoms)
         if not batches:
             raise ValueError(f"cv={self.cv!r} yields no folds; at least 1 is needed.")
         return batches

@@ -48,8 +48,6 @@ CALLS = list(calls())
 @pytest.mark.parametrize(("name", "call"), CALLS)
 @pytest.mark.parametrize("value", WRONG, ids=["object", "text", "nan", "texts"])
 def test_wrong_types_are_named(name, call, value):
-    if name == "cv" and value == ("a", "b"):
-        pytest.skip("pairs of folds are asked for their rows, as in scikit-learn")
     with pytest.raises((ValueError, TypeError), match=rf"{name}.* must be"):
         call(value)
 
@@ -60,6 +58,37 @@ def test_numbers_below_their_range_are_named(name, call):
         pytest.skip("minus one means all cores")
     with pytest.raises((ValueError, TypeError), match=rf"{name}.* must be"):
         call(-1)
+
+
+FIRST, SECOND = np.arange(30), np.arange(30, 60)
+WRONG_FOLDS = {
+    "a number": 1,
+    "one set": (FIRST,),
+    "three sets": (FIRST, SECOND, FIRST),
+    "texts": (FIRST, ["a", "b"]),
+    "fractions": (FIRST, [30.5, 31.0]),
+    "no sets": (None, None),
+    "a single row": (FIRST, 30),
+    "a matrix": (FIRST, SECOND.reshape(2, 15)),
+    "rows behind the last": (FIRST, [60]),
+    "rows before the first": (FIRST, [-61]),
+    "a short mask": (FIRST, np.ones(59, dtype=bool)),
+}
+
+
+@pytest.mark.parametrize("fold", WRONG_FOLDS.values(), ids=WRONG_FOLDS)
+@pytest.mark.parametrize(("name", "call"), [c for c in CALLS if "-cv" in c.id])
+def test_folds_that_are_no_sets_of_rows_are_named(name, call, fold):
+    with pytest.raises(ValueError, match=r"folds of cv must be pairs.* fold 1 is"):
+        call([(FIRST, SECOND), fold])
+
+
+@pytest.mark.parametrize(("name", "call"), [c for c in CALLS if "-cv" in c.id])
+def test_folds_may_be_lists_masks_and_numbers_from_the_end(name, call):
+    is_first = np.arange(60) < 30
+    wanted = call([(FIRST, SECOND), (SECOND, FIRST)])
+    found = call([[is_first, list(range(-30, 0))], (~is_first, range(30))])
+    assert np.array_equal(wanted.coef_, found.coef_)
 
 
 @pytest.mark.parametrize(("name", "call"), [c for c in CALLS if "n_jobs" in c.id])
