@@ -232,7 +232,7 @@ def measure_traffic(client, model, source):
     sample = pool.block.rows.nbytes + pool.block.target.nbytes
     return (
         reads.n_reads,
-        f"{max(tasks['_visit_shelves']) / 1e3:.1f}",
+        f"{max(tasks['visit_shelves']) / 1e3:.1f}",
         f"{sum(map(sum, tasks.values())) / sample:.2f}",
         f"{(moved_bytes(client) - before) / 1e6:.1f}",
     )

@@ -13,22 +13,30 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from skcara.data import labels_between, one_blas_thread
-from skcara.io._blocks import Block, pick_rows
+from skcara.data import labels_between
+from skcara.io._blocks import Block
 from skcara.io._optional import import_optional
-from skcara.io._parts import (
-    PartFacts,
-    Pooling,
-    describe_part,
-    visit_part,
-)
+from skcara.io._parts import PartFacts
 from skcara.io._pool import Pool
+from skcara.io._recipes import find_recipes
+from skcara.io._shelves import (
+    Book,
+    describe_shelves,
+    extend_shelf,
+    find_part,
+    follow,
+    make_shelf,
+    make_shelf_of,
+    survey_shelves,
+    take_from_shelves,
+    visit_shelves,
+)
 from skcara.io._sums import PartSum
 
 # Shelves for each thread: few, because each costs the scheduler some time, but enough
@@ -37,14 +45,8 @@ _SHELVES_PER_THREAD = 4
 # How long a pass waits for the first worker of a cluster that has none.
 _SECONDS_WITHOUT_WORKERS = 50
 _SECONDS_BETWEEN_LOOKS = 2
-
-
-class Shelf(NamedTuple):
-    """Some of the parts, by number; numbers and labels of their rows if known."""
-
-    blocks: dict[int, Block]
-    row_numbers: dict[int, range]
-    labels: dict[int, Any]
+# A scheduler with many thousand tasks may be busy for some seconds.
+_SECONDS_WITHOUT_ANSWER = 120
 
 
 class ClusterExecutor:
@@ -55,11 +57,15 @@ class ClusterExecutor:
     parts : list of Delayed
         Each a :class:`Block`.
     client : distributed.Client
+    collections : tuple
+        What the parts are made of. A cluster forgets persisted partitions of
+        collections that nobody holds.
     """
 
-    def __init__(self, parts, client):
+    def __init__(self, parts, client, collections: tuple = ()):
         self._parts = parts
         self._client = client
+        self._collections = collections
         self._distributed = import_optional(
             "distributed", extra="dask", needed_by="from_dask"
         )
@@ -74,25 +80,68 @@ class ClusterExecutor:
         """Put the parts on shelves, unless they are there."""
         if self._shelves:
             return
-        threads = self._threads()
-        # Wherever Dask computes them, next to what they are made of.
-        blocks = self._client.compute(self._parts)
+        self._threads()
+        known = {f.key: f for f in self._distributed.futures_of(self._collections)}
+        recipes = find_recipes(self._parts, known)
+        if recipes and all(recipe.inputs for recipe in recipes):
+            self._shelve_persisted(recipes, known)
+        elif recipes and not any(recipe.inputs for recipe in recipes):
+            # A task for each part, so that Dask spreads them over the workers.
+            self._shelve(self._client.map(follow, recipes, pure=False))
+        else:
+            self._shelve(self._client.compute(self._parts))
+        if self._row_numbers:
+            self.number_rows(self._row_numbers)
+
+    def _shelve(self, blocks):
+        """Put parts that Dask computes on shelves, where they are."""
         self._wait(blocks)
         numbers = {block.key: number for number, block in enumerate(blocks)}
         held = defaultdict(list)
-        for key, holders in self._client.who_has(blocks).items():
+        for key, holders in self._ask(self._client.who_has, blocks).items():
             held[min(holders, default=None)].append(numbers[key])
+        for worker, group in self._divide(held):
+            held_blocks = [blocks[number] for number in group]
+            shelf = self._submit(make_shelf, group, held_blocks, worker=worker)
+            self._add_shelf(shelf, group)
+        self._wait(self._shelves)
+        _release(blocks)
+
+    def _shelve_persisted(self, recipes, known):
+        """Make parts of persisted partitions on their shelves, where most bytes are.
+
+        A task for each part would cost more than its making.
+        """
+        keys = list({key for recipe in recipes for key in recipe.inputs})
+        self._wait([known[key] for key in keys])
+        sizes = self._ask(self._client.nbytes, keys, summary=False)
+        holders = self._ask(self._client.who_has, [known[key] for key in keys])
+        held = defaultdict(list)
+        for number, recipe in enumerate(recipes):
+            n_bytes: dict = defaultdict(int)
+            for key in recipe.inputs:
+                for worker in holders.get(key, ()):
+                    n_bytes[worker] += sizes.get(key, 0)
+            # Equal ones by name: any order would do, but always the same.
+            held[max(sorted(n_bytes), key=n_bytes.get, default=None)].append(number)
+        for worker, group in self._divide(held):
+            book = Book({number: recipes[number] for number in group})
+            values = [known[key] for key in book.inputs]
+            shelf = self._submit(make_shelf_of, book, values, worker=worker)
+            self._add_shelf(shelf, group)
+        self._wait(self._shelves)
+
+    def _divide(self, held):
+        """Cut the numbers of parts that workers hold into shelves."""
+        threads = self._threads()
         for worker in sorted(held, key=str):
             n_shelves = _SHELVES_PER_THREAD * _count(threads, worker)
             for group in _split(sorted(held[worker]), n_shelves):
-                held_blocks = [blocks[number] for number in group]
-                shelf = self._submit(_make_shelf, group, held_blocks, worker=worker)
-                self._shelves.append(shelf)
-                self._numbers_of[shelf.key] = group
-        self._wait(self._shelves)
-        _release(blocks)
-        if self._row_numbers:
-            self.number_rows(self._row_numbers)
+                yield worker, group
+
+    def _add_shelf(self, shelf, numbers):
+        self._shelves.append(shelf)
+        self._numbers_of[shelf.key] = numbers
 
     def number_rows(self, row_numbers: list[range]):
         """Say which numbers the rows of each part have in the source.
@@ -118,7 +167,7 @@ class ClusterExecutor:
         for shelf in self._shelves:
             numbers = self._numbers_of[shelf.key]
             own = {number: value_of(number) for number in numbers}
-            extended.append(self._submit(_extend_shelf, shelf, name, own))
+            extended.append(self._submit(extend_shelf, shelf, name, own))
             numbers_of[extended[-1].key] = numbers
         self._wait(extended)
         _release(self._shelves)
@@ -132,7 +181,7 @@ class ClusterExecutor:
     def _threads(self) -> dict[str, int]:
         """Number of threads of each worker; waits for the first worker."""
         deadline = time.monotonic() + _SECONDS_WITHOUT_WORKERS
-        while not (threads := self._client.nthreads()):
+        while not (threads := self._ask(self._client.nthreads)):
             if time.monotonic() > deadline:
                 raise RuntimeError(
                     "The Dask cluster has had no workers for "
@@ -147,7 +196,7 @@ class ClusterExecutor:
         threads = self._threads()
         by_key = {shelf.key: shelf for shelf in self._shelves}
         held = defaultdict(list)
-        for key, holders in self._client.who_has(self._shelves).items():
+        for key, holders in self._ask(self._client.who_has, self._shelves).items():
             # None: it was lost and is being made again somewhere.
             held[min(holders, default=None)].append(by_key[key])
         for worker in sorted(held, key=str):
@@ -159,7 +208,7 @@ class ClusterExecutor:
     def describe(self) -> dict[int, PartFacts]:
         """Facts about all parts."""
         facts: dict[int, PartFacts] = {}
-        for described in self._map(_describe_shelves):
+        for described in self._map(describe_shelves):
             facts |= described
         return facts
 
@@ -174,7 +223,7 @@ class ClusterExecutor:
         n_parts = len(self._parts)
         total, is_labelled = PartSum(n_parts, task), labels is not None
         options = (task, n_parts, layout, chunk_rows, is_labelled)
-        for share in self._map(_visit_shelves, *options):
+        for share in self._map(visit_shelves, *options):
             total.absorb(share)
         return total.total()
 
@@ -183,7 +232,7 @@ class ClusterExecutor:
         n_parts = len(self._parts)
         total, lengths = PartSum(n_parts, task), [0] * n_parts
         options = (task, pool, n_parts, layout, chunk_rows)
-        for share, found, group_lengths in self._map(_survey_shelves, *options):
+        for share, found, group_lengths in self._map(survey_shelves, *options):
             total.absorb(share)
             for number, length in group_lengths.items():
                 lengths[number] = length
@@ -193,14 +242,14 @@ class ClusterExecutor:
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
         taken: dict[int, Block] = {}
-        for blocks in self._map(_take_from_shelves, wanted):
+        for blocks in self._map(take_from_shelves, wanted):
             taken |= blocks
         yield from sorted(taken.items())
 
     def parts(self) -> Iterator[Block]:
         """Yield all parts in order, one at a time."""
         for number in range(len(self._parts)):
-            (block,) = [b for b in self._map(_find_part, number) if b is not None]
+            (block,) = [b for b in self._map(find_part, number) if b is not None]
             yield block
 
     # ---- transport ---------------------------------------------------------------
@@ -212,7 +261,7 @@ class ClusterExecutor:
             for worker, shelves in self._groups()
         ]
         self._wait(futures)
-        results = self._client.gather(futures)
+        results = self._gathered(futures)
         _release(futures)
         return results
 
@@ -247,6 +296,23 @@ class ClusterExecutor:
                 # Lost with a worker since then, and computed again.
                 is_done = is_done and future.status != "lost"
 
+    def _gathered(self, futures) -> list:
+        """Results of futures that were done; waits while some are computed again."""
+        answer = _Answer(self._client.gather, futures)
+        while not answer.arrives_in(_SECONDS_BETWEEN_LOOKS):
+            self._threads()
+        return answer.value()
+
+    def _ask(self, question, *arguments, **options):
+        """Answer of the scheduler, which has it at hand."""
+        answer = _Answer(question, *arguments, **options)
+        if not answer.arrives_in(_SECONDS_WITHOUT_ANSWER):
+            raise RuntimeError(
+                "The scheduler of the Dask cluster has not answered for "
+                f"{_SECONDS_WITHOUT_ANSWER} seconds."
+            )
+        return answer.value()
+
     def _lost(self):
         self.release()
         return RuntimeError(
@@ -255,6 +321,36 @@ class ClusterExecutor:
             "the collection from a function or a file instead of client.scatter, so "
             "that Dask can compute lost partitions again."
         )
+
+
+class _Answer:
+    """Answer of a function that might never return, for who does not want to wait.
+
+    The calls of a client have no timeouts.
+    """
+
+    def __init__(self, function, *arguments, **options):
+        self._call = partial(function, *arguments, **options)
+        self._value = self._error = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self._value = self._call()
+        except BaseException as error:  # raised again where the answer is asked for
+            self._error = error
+
+    def arrives_in(self, seconds: float) -> bool:
+        """Whether it is there, at the latest after so many seconds."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def value(self):
+        """Return the answer, or raise the error."""
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 def _release(futures):
@@ -272,86 +368,3 @@ def _split(items, n_groups: int) -> list[list]:
     """Cut a sequence into at most so many groups of neighbours, nearly equal ones."""
     edges = np.linspace(0, len(items), min(n_groups, len(items)) + 1).astype(int)
     return [list(items[a:b]) for a, b in pairwise(edges)]
-
-
-# ---- on a worker -----------------------------------------------------------------
-
-
-def _make_shelf(numbers, blocks) -> Shelf:
-    return Shelf(dict(zip(numbers, blocks, strict=True)), {}, {})
-
-
-def _extend_shelf(shelf: Shelf, name, values) -> Shelf:
-    return shelf._replace(**{name: values})
-
-
-def _parts_of(shelves: list[Shelf]):
-    """Parts on some shelves, in their order."""
-    blocks = {number: b for shelf in shelves for number, b in shelf.blocks.items()}
-    return sorted(blocks.items())
-
-
-def _describe_shelves(shelves):
-    return {number: describe_part(block) for number, block in _parts_of(shelves)}
-
-
-def _visit_shelves(task, n_parts, layout, chunk_rows, is_labelled, shelves):
-    """What the parts on some shelves add up to."""
-    row_numbers = {k: v for shelf in shelves for k, v in shelf.row_numbers.items()}
-    labels = {}
-    if is_labelled:
-        labels = {k: v for shelf in shelves for k, v in shelf.labels.items()}
-    total = PartSum(n_parts, task)
-    with _shared_blas_limit():
-        for number, block in _parts_of(shelves):
-            own = row_numbers.get(number), labels.get(number)
-            result = visit_part(task, number, block, layout, chunk_rows, *own)
-            total.add(number, result)
-    return total.share()
-
-
-def _survey_shelves(task, pool, n_parts, layout, chunk_rows, shelves):
-    """Sum, pool and lengths of the parts on some shelves."""
-    pool = pool.fresh()
-    unnumbered = [shelf._replace(row_numbers={}) for shelf in shelves]
-    task = Pooling(task, pool)
-    share = _visit_shelves(task, n_parts, layout, chunk_rows, False, unnumbered)
-    pool.shrink()
-    return share, pool, {number: b.n_rows for number, b in _parts_of(shelves)}
-
-
-def _take_from_shelves(wanted, shelves):
-    return {
-        number: pick_rows(block, wanted[number])
-        for number, block in _parts_of(shelves)
-        if number in wanted
-    }
-
-
-def _find_part(number, shelves):
-    return dict(_parts_of(shelves)).get(number)
-
-
-_blas_lock = threading.Lock()
-_blas_users: list = []
-
-
-@contextmanager
-def _shared_blas_limit():
-    """One BLAS thread, as long as any thread of this worker is inside.
-
-    The limit belongs to the process: the first thread sets it, the last one takes it
-    back. A thread of its own limit would lift that of the others on its way out.
-    """
-    with _blas_lock:
-        limit = _blas_users[0] if _blas_users else one_blas_thread()
-        if not _blas_users:
-            limit.__enter__()
-        _blas_users.append(limit)
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users.pop()
-            if not _blas_users:
-                limit.__exit__(None, None, None)

@@ -58,8 +58,9 @@ def from_dask(X, y, sample_weight=None, client=None) -> DataSource:
     if client is None:
         executor = LocalExecutor(parts)
     else:
-        executor = ClusterExecutor(parts, client)
-    return DataSource(DaskReader(executor, len(parts), (X, y, sample_weight)))
+        collections = tuple(c for c in (X, y, sample_weight) if is_dask(c))
+        executor = ClusterExecutor(parts, client, collections)
+    return DataSource(DaskReader(executor, len(parts)))
 
 
 def _default_client():
@@ -76,14 +77,10 @@ class DaskReader:
     ----------
     executor : LocalExecutor or ClusterExecutor
     n_parts : int
-    collections : tuple
-        What the user gave. A cluster forgets persisted partitions of collections that
-        nobody holds.
     """
 
-    def __init__(self, executor, n_parts: int, collections: tuple):
+    def __init__(self, executor, n_parts: int):
         self._executor = executor
-        self._collections = collections
         self._n_parts = n_parts
         self._facts: dict[int, PartFacts] | None = None
         self._knows_all = False

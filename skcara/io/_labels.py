@@ -34,9 +34,13 @@ class LabelMasses:
                 "Unknown label type: continuous. The target of a classification must "
                 "be labels, not real numbers or missing values."
             )
-        labels, codes = sorted_labels(target)
+        labels, codes = _two_labels(target) or sorted_labels(target)
         if len(labels) > _MAX_CLASSES:
             raise ValueError(f"More than {_MAX_CLASSES} distinct labels.")
+        if weights is None and codes.dtype == bool:
+            n_second = np.count_nonzero(codes)
+            masses = np.array([len(codes) - n_second, n_second], dtype=np.float64)
+            return cls(labels, masses)
         return cls(labels, np.bincount(codes, weights, len(labels)).astype(np.float64))
 
     def joined(self, other: "LabelMasses") -> "LabelMasses":
@@ -69,6 +73,19 @@ def sorted_labels(target):
     labels = np.empty(len(ordered), dtype=target.dtype)
     labels[:] = ordered
     return labels, _looked_up(values, _numbered(ordered))
+
+
+def _two_labels(target):
+    """The same for numbers of two values, by comparisons; None for others."""
+    if target.dtype.kind in _HASHED_KINDS or not target.size:
+        return None
+    pair = np.array([target.min(), target.max()])
+    is_second = target == pair[1]
+    is_known = is_second | (target == pair[0])
+    if pair[0] == pair[1] or not is_known.all():
+        return None
+    # Zero may have had a sign.
+    return pair + 0 if pair.dtype.kind == "f" else pair, is_second
 
 
 def _are_whole(numbers) -> bool:

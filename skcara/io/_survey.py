@@ -199,6 +199,9 @@ class TakeSurvey:
 def _sum_is_finite(values) -> bool:
     # One sum sees them all: infinities of both signs give NaN.
     with np.errstate(invalid="ignore", over="ignore"):
+        if values.ndim == 2 and values.dtype.kind == "f" and values.itemsize > 2:
+            # A product reads rows three times as fast if there are gaps between them.
+            values = np.ones(len(values), values.dtype) @ values
         return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
