@@ -123,7 +123,8 @@ class ClusterExecutor:
                 for worker in holders.get(key, ()):
                     n_bytes[worker] += sizes.get(key, 0)
             # Equal ones by name: any order would do, but always the same.
-            held[max(sorted(n_bytes), key=n_bytes.get, default=None)].append(number)
+            most = max(sorted(n_bytes), key=n_bytes.__getitem__, default=None)
+            held[most].append(number)
         for worker, group in self._divide(held):
             book = Book({number: recipes[number] for number in group})
             values = [known[key] for key in book.inputs]

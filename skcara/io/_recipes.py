@@ -47,7 +47,7 @@ def find_recipes(parts, known: Collection) -> list[Recipe] | None:
     """Return a recipe for each part, or None if Dask should see to the graph.
 
     That is so if parts have steps in common, as a mean of all rows, if they consist of
-    many, or if the user has annotated some for the scheduler.
+    many, or if some are annotated for the scheduler, as with resources that they need.
 
     Parameters
     ----------

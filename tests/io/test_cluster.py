@@ -40,6 +40,25 @@ pytestmark = [
 ]
 
 
+# Seconds after which a test is stuck: the slowest takes ten, and forty on a machine
+# that is busy with other things.
+DEADLINE = 240
+
+
+@pytest.fixture(autouse=True)
+def _deadline():
+    """Turn a wait without an end into an error that says where."""
+
+    def give_up(*_):
+        raise TimeoutError(f"The test has not ended in {DEADLINE} seconds.")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(DEADLINE)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @contextmanager
 def started(n_workers, **options):
     """Start a cluster, and return a client."""
@@ -74,9 +93,10 @@ def columns_of(table):
     return table[:, :6], table[:, 6], table[:, 7]
 
 
-def fitted(task=None, between=None, **options):
+def fitted(task=None, between=None, table=None, **options):
     """Bits of two passes and of the sample, with something done between them."""
-    source = from_dask(*columns_of(make_table()), **options)
+    table = make_table() if table is None else table
+    source = from_dask(*columns_of(table), **options)
     with source.reading(3):
         problem = source.for_regression()
         (first,) = problem.run([Moments()])
@@ -194,6 +214,16 @@ def test_a_worker_dies_between_passes_twice(client, expected):
     assert_same_bits(fitted(between=kill), expected)
 
 
+def test_a_worker_dies_with_persisted_partitions(client, expected):
+    """Dask makes them again, and the parts on their shelves."""
+
+    def kill():
+        os.kill(holder_of_something(client), signal.SIGKILL)
+
+    table = client.persist(make_table())
+    assert_same_bits(fitted(between=kill, table=table), expected)
+
+
 def test_a_worker_dies_inside_a_pass(client, expected):
     killers = []
 
@@ -268,6 +298,25 @@ def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
         pytest.raises(RuntimeError, match="no workers for 1 seconds"),
     ):
         fitted()
+
+
+def test_parts_are_made_by_one_task_each_and_persisted_ones_by_none(client):
+    def tasks(dask_scheduler):
+        return set(dask_scheduler.tasks)
+
+    def n_made(table):
+        before = client.run_on_scheduler(tasks)
+        executor = from_dask(*columns_of(table))._reader._executor
+        executor.load()
+        made = client.run_on_scheduler(tasks) - before
+        assert len(executor._shelves) > 1
+        return len(made) - len(executor._shelves)
+
+    table = make_table()
+    assert n_made(table) == table.numblocks[0]
+    table = client.persist(table)
+    distributed.wait(table)
+    assert n_made(table) == 0
 
 
 def moved_bytes(client):
