@@ -34,6 +34,8 @@ class Loss(ABC):
     #: Whether the loss of all rows together may have no minimiser; ``count_wrong`` is
     #: then asked whether that is so.
     can_separate: bool = False
+    #: Whether a number added to all predictions of a row changes nothing.
+    is_invariant: bool = False
     #: Loss of every row for predictions of zero, or None if it depends on the target.
     value_at_zero: float | None = None
 
@@ -91,6 +93,23 @@ class Loss(ABC):
         derivatives : ndarray of the shape of ``scores``
         """
         return np.array([self.derivative(target, one.T).T for one in scores])
+
+    def without_constants(self, values, axis) -> np.ndarray:
+        """Take out what outputs have in common, if no loss depends on it.
+
+        Derivatives of such a loss sum to zero over the outputs: what is taken out of
+        them is rounding. Changes of predictions are as large as they differ.
+
+        Parameters
+        ----------
+        values : ndarray
+            Derivatives, sums of them, predictions or parameters.
+        axis : int
+            That of the outputs.
+        """
+        if not self.is_invariant:
+            return values
+        return values - values.mean(axis=axis, keepdims=True)
 
     def curvature(self, target, prediction) -> np.ndarray:
         """Diagonal of each row's second derivative, shape (n_rows, n_outputs)."""

@@ -9,6 +9,8 @@ from skcara.objective._loss import ClassLoss, Loss
 # the slowest operation of a pass. Up to this margin t, the product of so many numbers
 # 1 + exp(t) is far from overflow, exp(709).
 _LOG_PRODUCT, _MAX_MARGIN = 8, 80.0
+# Largest number whose exponential, and its square, are far from overflow.
+_MAX_EXPONENT = 350.0
 
 
 class SquaredLoss(Loss):
@@ -119,35 +121,49 @@ class LogisticLoss(ClassLoss):
 
     def stacked(self, target, scores):
         """Losses and derivatives of several predictions of the same rows."""
-        values = scores[:, 0] * (1.0 - 2.0 * target)
-        np.maximum(values, 0.0, out=values)
-        decay = np.exp(-np.abs(scores))
+        # In place as far as possible: arrays of this size cost more than arithmetic.
+        sign = 1.0 - 2.0 * target
+        scores *= sign
+        if not scores.max(initial=0.0) <= _MAX_EXPONENT:
+            return self._stacked_large(scores, sign)
+        np.exp(scores, out=scores)
+        denominator = scores + 1.0
+        scores /= denominator
+        scores *= sign
+        return np.log(denominator, out=denominator)[:, 0], scores
+
+    @staticmethod
+    def _stacked_large(margins, sign):
+        """The same with exponentials of negative numbers only."""
+        values = np.maximum(margins[:, 0], 0.0)
+        decay = np.exp(-np.abs(margins))
         denominator = decay + 1.0
-        self._derivatives(target, scores, decay, denominator)
-        values += np.log(denominator, out=denominator)[:, 0]
-        return values, scores
+        values += np.log(denominator)[:, 0]
+        decay /= denominator
+        np.subtract(0.5, decay, out=decay)
+        np.copysign(decay, margins, out=margins)
+        margins += 0.5
+        margins *= sign
+        return values, margins
 
     def stacked_derivatives(self, target, scores):
         """Derivatives of several predictions of the same rows, in their precision."""
         if scores.dtype != np.float32:
-            # In double precision the exponential is three times as fast as tanh.
-            decay = np.exp(-np.abs(scores))
-            return self._derivatives(target, scores, decay, decay + 1.0)
+            # In double precision the exponential is three times as fast as tanh. One
+            # that overflows belongs to a probability of zero.
+            np.negative(scores, out=scores)
+            with np.errstate(over="ignore"):
+                np.exp(scores, out=scores)
+            scores += 1.0
+            np.reciprocal(scores, out=scores)
+            scores -= target
+            return scores
         # sigma(z) - y = tanh(z/2) / 2 + 1/2 - y
         half = np.float32(0.5)
         scores *= half
         np.tanh(scores, out=scores)
         scores *= half
         scores += half - target.astype(np.float32)
-        return scores
-
-    @staticmethod
-    def _derivatives(target, scores, decay, denominator):
-        """Write the derivatives over the scores."""
-        decay /= denominator
-        np.subtract(0.5, decay, out=decay)
-        np.copysign(decay, scores, out=scores)
-        scores += 0.5 - target
         return scores
 
     def derivative_kernel(self, target):

@@ -15,6 +15,8 @@ _FEW_OUTPUTS = 8
 class MultinomialLoss(ClassLoss):
     r"""Cross entropy :math:`\log \sum_k e^{z_k} - z_y` of class codes 0, 1, ..."""
 
+    is_invariant = True
+
     def __init__(self, n_classes: int):
         self.n_outputs = n_classes
         self.value_at_zero = float(np.log(n_classes))

@@ -27,6 +27,11 @@ from skcara.objective import Loss
 # have many temporary arrays, which should stay there.
 _PIECE_PREDICTIONS, _TEST_PREDICTIONS = 2**18, 2**15
 _MIN_PIECE_ROWS = 64
+# In single precision, rows of a piece: sums of more of them would round more. Shifts,
+# relative to the scale, and scales with which rows are used as they are: with a larger
+# shift each row would be rounded more, and squares of larger numbers may overflow.
+_MAX_SINGLE_ROWS = 2**13
+_MAX_RAW_SHIFT, _MAX_RAW_SCALE = 2.0, 1e15
 #: Largest loss of a row that counts in a score: that of the probability ``eps``, below
 #: which scikit-learn's log loss clips.
 LARGEST_TEST_LOSS = -float(np.log(np.finfo(np.float64).eps))
@@ -94,9 +99,22 @@ class EvaluateFolds(SumTask):
         return coefs, np.array([intercept for _, intercept in pairs])
 
     @cached_property
+    def _is_raw(self):
+        """Whether rows in single precision need neither be shifted nor scaled."""
+        shift, scale = self.coordinates.shift, self.coordinates.scale
+        is_near = np.abs(shift) <= _MAX_RAW_SHIFT * scale
+        size = np.maximum(scale, 1.0 / scale)
+        return bool((is_near & (size <= _MAX_RAW_SCALE)).all())
+
+    @cached_property
     def _single(self):
         """The same in single precision, for rows with the intercept column."""
-        return self.params.transpose(0, 2, 1).astype(np.float32), None
+        if not self._is_raw:
+            return self.params.transpose(0, 2, 1).astype(np.float32), None
+        coefs, intercepts = self._effective
+        if self.coordinates.fit_intercept:
+            coefs = np.concatenate([coefs, intercepts[:, :, None]], axis=2)
+        return coefs.astype(np.float32), None
 
     # ---- one read --------------------------------------------------------------
 
@@ -111,6 +129,7 @@ class EvaluateFolds(SumTask):
         if self.with_test:
             sums += [np.zeros(shape[:2]), np.zeros(shape), np.zeros(n_columns)]
         n_rows = _PIECE_PREDICTIONS // (n_columns * n_outputs)
+        n_rows = min(n_rows, _MAX_SINGLE_ROWS) if self.is_single else n_rows
         for piece in self.sets.pieces(chunk, max(n_rows, _MIN_PIECE_ROWS)):
             self._add_piece(sums, *piece)
         return sums
@@ -123,7 +142,8 @@ class EvaluateFolds(SumTask):
         if columns.size:
             own, coefs = rows, self._effective
             if self.is_single:
-                own, coefs = _single_rows(self.coordinates, piece.rows), self._single
+                own = _single_rows(self.coordinates, piece.rows, is_raw=self._is_raw)
+                coefs = self._single
             scores = _scores(own, coefs, columns)
             slopes = self.loss.stacked_derivatives(piece.target, scores)
             _weigh(slopes, piece.weights, weights)
@@ -160,8 +180,13 @@ class EvaluateFolds(SumTask):
         """Return the sums over training and test sets."""
         masses, gradients, *test = total
         gradients = _transposed(gradients)
-        if not self.is_single:
+        if self.is_single and self._is_raw and self.coordinates.fit_intercept:
+            gradients, masses = gradients[:, :-1], gradients[:, -1]
+        if self._is_raw or not self.is_single:
             gradients = self.coordinates.correct_sums(gradients, masses)
+        # Nothing but a penalty holds a constant that is added to all outputs: a slope
+        # of rounding, of single precision at that, would send it anywhere.
+        gradients = self.loss.without_constants(gradients, axis=2)
         if not test:
             return FoldSums(gradients)
         masses, test_gradients, test_losses = test
@@ -197,17 +222,19 @@ def _weigh(slopes, row_weights, weights):
         slopes *= weights[:, None, :].astype(slopes.dtype)
 
 
-def _single_rows(coordinates, raw):
-    """Shifted and scaled rows in single precision, with the intercept column if any."""
+def _single_rows(coordinates, raw, *, is_raw):
+    """Rows in single precision, with the intercept column if any.
+
+    Shifted and scaled, unless they are used as they are.
+    """
     rows = np.ones((raw.shape[0], coordinates.n_params), dtype=np.float32)
+    features = rows[:, : coordinates.n_features]
+    if is_raw:
+        features[...] = raw
+        return rows
     # The difference in double precision: a shift may be much larger than the spread.
     shifted = np.subtract(raw, coordinates.shift, dtype=np.float64)
-    np.divide(
-        shifted,
-        coordinates.scale,
-        out=rows[:, : coordinates.n_features],
-        casting="same_kind",
-    )
+    np.divide(shifted, coordinates.scale, out=features, casting="same_kind")
     return rows
 
 

@@ -120,11 +120,12 @@ class QuadraticModel:
             blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
         return QuadraticModel(matrix, self.l1, self.positive)
 
-    def dual_norm(self, slope, is_free) -> float:
-        r"""Largest change of a linear function within a unit ball of the model.
+    def response(self, slope, is_free) -> np.ndarray:
+        r"""Where the minimiser of the model moves if its slope changes.
 
-        That is :math:`\sqrt{v^\top H^{-1} v}` of the slope :math:`v`, for steps along
-        some coordinates.
+        That is :math:`H^{-1} v` for the slope :math:`v`, for steps along some
+        coordinates. The root of its product with :math:`v` is the largest change of
+        the linear function :math:`v` within a unit ball of the model.
 
         Parameters
         ----------
@@ -133,8 +134,9 @@ class QuadraticModel:
             Coordinates that move, if they have a curvature.
         """
         free = np.flatnonzero((is_free | self._is_unbounded) & self._moves)
-        square = slope[free] @ self._solve_face(free, slope[free])
-        return float(np.sqrt(max(square, 0.0)))
+        response = np.zeros_like(slope)
+        response[free] = self._solve_face(free, slope[free])
+        return response
 
     # ---- nonsmooth -------------------------------------------------------------
 

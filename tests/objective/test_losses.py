@@ -113,6 +113,39 @@ def test_what_a_loss_adds_is_what_the_base_class_computes(name):
     assert_allclose(*outs, atol=1e-14)
 
 
+@pytest.mark.parametrize("spread", [3.0, 900.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_stacked_predictions_have_the_losses_of_single_ones(name, spread):
+    """Also where exponentials overflow, and in single precision."""
+    rng = np.random.default_rng(1)
+    loss, target, prediction = make_case(name, 50, rng, spread=spread)
+    scores = np.array([prediction.T, -2 * prediction.T, 0 * prediction.T])
+    values = np.array([loss.value(target, one.T) for one in scores])
+    slopes = np.array([loss.derivative(target, one.T).T for one in scores])
+    found, found_slopes = loss.stacked(target, scores.copy())
+    assert_allclose(found, values, rtol=1e-13, atol=1e-15)
+    assert_allclose(found_slopes, slopes, rtol=1e-13, atol=1e-15)
+    derivatives = loss.stacked_derivatives(target, scores.copy())
+    assert_allclose(derivatives, slopes, rtol=1e-13, atol=1e-15)
+    single = loss.stacked_derivatives(target, scores.astype(np.float32))
+    assert_allclose(single, slopes, rtol=3e-7 * spread, atol=3e-7 * spread)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_outputs_have_in_common_is_taken_out_where_nothing_depends_on_it(name):
+    """Nothing is taken out of derivatives; a constant has no effect."""
+    rng = np.random.default_rng(2)
+    loss, target, prediction = make_case(name, 40, rng)
+    slopes = loss.derivative(target, prediction)
+    assert_allclose(loss.without_constants(slopes, axis=1), slopes, atol=1e-14)
+    varying = loss.without_constants(prediction, axis=1)
+    assert_allclose(loss.value(target, varying), loss.value(target, prediction))
+    constant = loss.without_constants(np.ones_like(prediction), axis=1)
+    assert (np.abs(constant) < 1e-15).all() == (
+        loss.value_at_zero is not None and loss.n_outputs > 1
+    )
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_quadratic_loss_is_equal_to_its_bound(name):
     loss, target, prediction = make_case(name, 100, np.random.default_rng(0))

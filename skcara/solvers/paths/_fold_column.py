@@ -53,6 +53,8 @@ _ROUNDING, _MAX_READS_AT_ROUNDING = 1e-15, 5
 _MIN_SHARE = 1e-9
 # The same in single precision, with gradients wrong by 1e-7 and eigenvalues from 1e-4.
 _SINGLE_ROUNDING = 1e-10
+# Share of the largest error of a score that the noise of gradients may have.
+_MAX_NOISE = 0.1
 
 
 class Quality(Enum):
@@ -100,6 +102,8 @@ class Column:
         How many times in a row the model has disappointed.
     is_rejected : bool
         Whether the last point was worse than the anchor.
+    is_noisy : bool
+        Whether the noise of the gradient is in the way of the score.
     n_reads : int
     is_stalled : bool
         Whether more reads would be of no use.
@@ -119,14 +123,23 @@ class Column:
         # Of the violation and of the error of the score.
         self._least, self._n_idle, self._n_at_rounding = np.full(2, np.inf), 0, 0
         self._test: TestSet | None = None
+        self._noise, self.is_noisy = 0.0, False
         self._last_step = _LastStep()
         # By which the distance to the minimiser fell.
         self._last_score, self._rate = np.nan, 0.0
 
     # ---- what a read says ------------------------------------------------------
 
-    def learn(self, gradient, test: TestSet | None) -> None:
-        """Take in the gradient of the mean loss at ``params``."""
+    def learn(self, gradient, test: TestSet | None, noise: float = 0.0) -> None:
+        """Take in the gradient of the mean loss at ``params``.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_params, n_outputs)
+        test : TestSet or None
+        noise : float
+            Largest error of an entry of the gradient.
+        """
         self.n_reads += 1
         evaluation = self.problem.certify(self.params, 0.0, gradient)
         self._watch_progress(evaluation.stop_value)
@@ -140,9 +153,10 @@ class Column:
             surprise = candidate - self._candidate
             self._last_step = _judge_step(model, step, way, surprise)
             self.n_poor = 0 if is_shorter else self.n_poor + 1
-            # An anchor from a read in single precision has no test set, and cannot be
-            # compared with what is better by less than the rounding of that read.
+            # An anchor from a read in single precision cannot be compared with what is
+            # better by less than the rounding of that read.
             is_first_score = self._test is None and test is not None
+            is_first_score |= noise < self._noise
             self.is_rejected = not (
                 is_shorter
                 or self._is_better(evaluation, anchor)
@@ -155,7 +169,7 @@ class Column:
             predicted, candidate = _propose(self.model, evaluation)
             self._rate = np.sqrt(max(predicted, 0.0) / expected) if expected > 0 else 0
         self._last_score = self.score_loss
-        self.anchor, self._test = evaluation, test
+        self.anchor, self._test, self._noise = evaluation, test, noise
         self.predicted, self._candidate = predicted, candidate
         self._correct_score(evaluation)
 
@@ -186,13 +200,16 @@ class Column:
         correction = float(np.sum(slope * step))
         self.score_loss = self._test.loss + correction
         is_free = (self._candidate != 0) | (anchor.params != 0)
-        reach = self.model.dual_norm(slope.ravel(), is_free.ravel())
+        response = self.model.response(slope.ravel(), is_free.ravel())
+        reach = np.sqrt(max(slope.ravel() @ response, 0.0))
         # Where the decrease is rounding, it may be negative.
         length = step.ravel() @ self.model.matrix @ step.ravel()
         distance = np.sqrt(max(2 * self.predicted, length, 0.0))
         last = self._last_step
         self.score_error = last.along * abs(correction) + self.predicted
         self.score_error += last.across * reach * distance
+        score_noise = self._noise * np.abs(response).sum()
+        self.is_noisy = score_noise > _MAX_NOISE * MAX_SCORE_ERROR * self.score_loss
         if np.isfinite(self._last_score) and self.score_error > 0:
             # The worst case counts on a slope and an error in the same direction; what
             # the last step changed may be small by chance. Together they are neither.
@@ -201,6 +218,7 @@ class Column:
                 # Slow progress adds up to much more than its last step.
                 change /= max(1.0 - self._rate, _MIN_SHARE)
             self.score_error *= np.sqrt(min(change / self.score_error, 1.0))
+        self.score_error += score_noise
         if not self._is_accurate and self.is_at_rounding:
             # What is left is rounding, and so is the step that it suggests.
             self.score_loss = self._test.loss

@@ -109,7 +109,8 @@ def minimize_folds(
         moves, predicted = _propose(models.current, params, gradients, active)
         changes = np.zeros_like(predictions)
         changes[active] = hessians.sample.predictions(moves[active])
-        reach = largest_changes(changes, points.weights)
+        differing = hessians.sample.loss.without_constants(changes, axis=1)
+        reach = largest_changes(differing, points.weights)
         # What a model promises may be far too much, what was achieved is not.
         goals = accuracy * (start - values) + _ROUNDING * np.abs(values)
         # The last step is so short that it needs no check.

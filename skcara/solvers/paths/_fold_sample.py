@@ -16,6 +16,8 @@ from skcara.solvers._quadratic import ScaledCholesky
 # Predictions and copied entries of rows that are made at a time stay in the cache.
 _PART_PREDICTIONS = 2**16
 _PART_ENTRIES = 2**17
+# Rows that are added up in single precision, as many as in a read.
+_SINGLE_ROWS = 2**13
 # Effective number of rows behind a Hessian entry of a fold below which it is
 # concentrated, and rows from which that is estimated.
 _MIN_EFFECTIVE_ROWS = 1500
@@ -112,7 +114,27 @@ class FoldSample:
 
     def reach(self, moves, weights):
         """Largest changes of predictions of rows with positive weights, (n_points,)."""
-        return largest_changes(self.predictions(moves), weights)
+        changes = self.loss.without_constants(self.predictions(moves), axis=1)
+        return largest_changes(changes, weights)
+
+    def single_noise(self, params, fold):
+        """Largest error of an entry of a gradient in single precision, for dense rows.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params, n_outputs)
+        fold : int
+        """
+        weights = self.weights[fold]
+        _, [exact] = self.evaluate(params[None], weights[None])
+        coef, found = params.T.astype(np.float32), np.zeros_like(params.T)
+        for part in self._parts(_SINGLE_ROWS):
+            rows = self.rows[part].astype(np.float32)
+            scores = (coef @ rows.T)[None]
+            [slopes] = self.loss.stacked_derivatives(self.target[part], scores)
+            found += (slopes * weights[part].astype(np.float32)) @ rows
+        noise = self.loss.without_constants(found.T - exact, axis=1)
+        return float(np.abs(noise).max())
 
     def hessians(self, predictions, chosen=None):
         """Hessians of the mean losses of all folds at one point, without penalty.

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from skcara.passes import Draw, DrawByLeverage, EvaluateFolds, Take
+from skcara.passes import Draw, DrawByLeverage, Take
 from skcara.solvers._rounds import Report
 from skcara.solvers._sample_size import (
     can_grow,
@@ -34,10 +34,11 @@ from skcara.solvers._sample_size import (
     measure_rows,
 )
 from skcara.solvers.paths._fold_calibration import calibrate_folds
-from skcara.solvers.paths._fold_column import Column, Quality, TestSet
+from skcara.solvers.paths._fold_column import Column, Quality
 from skcara.solvers.paths._fold_models import FoldModels, by_penalty
 from skcara.solvers.paths._fold_newton import FoldPoints, Tilt, minimize_folds
 from skcara.solvers.paths._fold_problems import FoldProblems
+from skcara.solvers.paths._fold_reads import FoldReads
 from skcara.solvers.paths._fold_sample import FoldSample
 from skcara.solvers.paths._near_hessians import MODEL_REACH, NearHessians
 
@@ -48,13 +49,6 @@ _COARSE_ROWS_PER_COORD, _MAX_STRIDE = 200, 16
 # How well problems are solved, relative to the distance from their optimum: on a part
 # of the sample, on the sample, and on all rows.
 _COARSE_ACCURACY, _ACCURACY, _FULL_ACCURACY = 0.02, 1e-2, 1e-12
-# By which a violation is expected to fall from one read to the next.
-_EXPECTED_CONTRACTION = 0.05
-# Single precision is for tolerances far above its noise, for well-conditioned problems
-# whose conditioning is cheap to check, and for the first reads: a search that needs
-# more has difficulties enough.
-_MIN_SINGLE_TOL, _MIN_SINGLE_EIGENVALUE = 1e-6, 1e-4
-_MAX_SINGLE_COORDS, _MAX_SINGLE_READS = 400, 5
 
 
 @dataclass(frozen=True)
@@ -133,6 +127,7 @@ class _FoldSearch:
         ]
         self.active, self.n_done = list(self.columns), 0
         self._models = FoldModels(problems, len(self.columns))
+        self._reads = FoldReads(problems, tol)
         facts, n_params = self._full.facts, self._full.n_params
         n_entries = facts.n_rows * n_params
         if facts.is_sparse:
@@ -142,7 +137,6 @@ class _FoldSearch:
         self._size = min(measure_rows(self._full), self._max_size)
         self._drawn: FoldSample | None = None
         self._influence: tuple[np.ndarray, np.ndarray] | None = None
-        self._is_single = False
 
     # ---- the sample ------------------------------------------------------------
 
@@ -188,7 +182,8 @@ class _FoldSearch:
         for column in self.columns:
             column.model = None
         yield from self._draw_influential()
-        self._is_single = self._may_be_single()
+        weakest = [self._columns_of(chain[-1])[0] for chain in self._problems.chains]
+        self._reads.measure_noise(self._sample, weakest)
 
     def _draw_influential(self):
         """Draw again, if a few rows matter much."""
@@ -261,29 +256,10 @@ class _FoldSearch:
     def read(self, n_round):
         """Read for all active columns."""
         problems = self._problems
-        with_test = problems.has_test and self._expects_scores
-        sums = yield EvaluateFolds(
-            problems.coordinates,
-            problems.loss,
-            problems.sets,
-            np.array([column.params for column in self.active]),
-            np.array([column.fold for column in self.active]),
-            with_test,
-            problems.test_factors,
-            # What may be accepted as a score is of full precision.
-            self._is_single and not with_test and n_round < _MAX_SINGLE_READS,
-        )
         self._make_models(at_anchors=False)
-        for position, column in enumerate(self.active):
-            test = None
-            if with_test:
-                weight = problems.test_weights[column.fold]
-                test = TestSet(
-                    float(sums.test_losses[position] / weight),
-                    sums.test_gradients[position] / weight,
-                )
-            weight = problems.train_weights[column.fold]
-            column.learn(sums.gradients[position] / weight, test)
+        yield from self._reads.read(
+            self.active, n_round, has_all_rows=self._has_all_rows
+        )
         is_done = partial(Column.is_done, tol=self._tol, with_score=problems.has_test)
         left = [column for column in self.active if not is_done(column)]
         self.n_done += len(self.active) - len(left)
@@ -291,17 +267,6 @@ class _FoldSearch:
         for column in self.columns:
             if not self._models.are_kept or column not in self.active:
                 column.model = None
-
-    @property
-    def _expects_scores(self):
-        """Whether some column may be done after the next read."""
-        if self._has_all_rows:
-            return True
-        return any(
-            column.anchor is not None
-            and column.anchor.stop_value <= self._tol / _EXPECTED_CONTRACTION
-            for column in self.active
-        )
 
     def advance(self):
         """Choose the next point of all active columns."""
@@ -377,23 +342,3 @@ class _FoldSearch:
             self._models.use_sample(self._sample, self.active)
             return
         yield from self._models.improve(poor)
-
-    def _may_be_single(self):
-        """Whether gradients in single precision are accurate enough.
-
-        Their noise is multiplied by the inverse Hessian; directions without curvature
-        belong to constants added to all classes, where nothing depends on it.
-        """
-        full = self._full
-        if self._has_all_rows or full.facts.is_sparse:
-            return False
-        if self._tol < _MIN_SINGLE_TOL or full.n_coords > _MAX_SINGLE_COORDS:
-            return False
-        n_flat = full.n_params if full.n_outputs > 1 else 0
-        for chain in self._problems.chains:
-            weakest = self._columns_of(chain[-1])[0]
-            sample, predictions = self._sample, self._sample.rows @ weakest.params
-            hessian = sample.hessian(predictions, sample.weights[weakest.fold])
-            if np.linalg.eigvalsh(hessian)[n_flat] < _MIN_SINGLE_EIGENVALUE:
-                return False
-        return True
