@@ -84,6 +84,7 @@ def minimize_folds(
     tilt: Tilt,
     *,
     accuracy: float,
+    enough: float = 0.0,
 ) -> FoldPoints:
     """Damped proximal Newton steps for all points together.
 
@@ -98,6 +99,8 @@ def minimize_folds(
     tilt : Tilt
     accuracy : float
         Stop when the predicted decrease is this share of what was achieved.
+    enough : float
+        Or this share of the objective.
     """
     objective = _Objective(hessians, penalties, points, tilt)
     params, active = points.params.copy(), np.arange(len(points.params))
@@ -112,7 +115,7 @@ def minimize_folds(
         differing = hessians.sample.loss.without_constants(changes, axis=1)
         reach = largest_changes(differing, points.weights)
         # What a model promises may be far too much, what was achieved is not.
-        goals = accuracy * (start - values) + _ROUNDING * np.abs(values)
+        goals = accuracy * (start - values) + max(_ROUNDING, enough) * np.abs(values)
         # The last step is so short that it needs no check.
         is_last = (predicted <= goals) & models.are_valid(reach)
         is_last = is_last[active]

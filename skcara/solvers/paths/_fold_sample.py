@@ -6,6 +6,8 @@ folds consist of few atoms, the Hessians of all folds are sums of the same Hessi
 atoms: they cost together what one costs alone, if they are taken at one point.
 """
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
@@ -16,6 +18,8 @@ from skcara.solvers._quadratic import ScaledCholesky
 # Predictions and copied entries of rows that are made at a time stay in the cache.
 _PART_PREDICTIONS = 2**16
 _PART_ENTRIES = 2**17
+# Sparse rows that are handled at a time: a call costs as much as a thousand of them.
+_SPARSE_ROWS = 2**14
 # Rows that are added up in single precision, as many as in a read.
 _SINGLE_ROWS = 2**13
 # Effective number of rows behind a Hessian entry of a fold below which it is
@@ -41,9 +45,21 @@ class FoldSample:
         Labels of the rows.
     sets : FoldSets
     loss : Loss
+    is_everything : bool
+        Whether the sample has all rows of the data.
     """
 
-    def __init__(self, rows, target, shares, atom, sets: FoldSets, loss: Loss):
+    def __init__(
+        self,
+        rows,
+        target,
+        shares,
+        atom,
+        sets: FoldSets,
+        loss: Loss,
+        *,
+        is_everything: bool = False,
+    ):
         if sets.atoms is not None:
             order = np.argsort(atom, kind="stable")
             if not np.array_equal(order, np.arange(len(order))):
@@ -52,7 +68,7 @@ class FoldSample:
         self.rows, self.target, self.loss = rows, target, loss
         self._shares, self._atom, self._sets = shares, atom, sets
         self.n_rows, self.n_params = rows.shape
-        self.n_folds = sets.n_folds
+        self.n_folds, self.is_everything = sets.n_folds, is_everything
         # What a row counts in each fold, summing to one.
         self.weights = sets.counts(atom)[0] * shares
         totals = self.weights.sum(axis=1, keepdims=True)
@@ -98,19 +114,34 @@ class FoldSample:
         n_points, n_outputs, _ = predictions.shape
         n_stacked = n_points * n_outputs
         losses, gradients = np.zeros(n_points), np.zeros((n_stacked, self.n_params))
-        for part in self._parts(_PART_PREDICTIONS // n_stacked):
-            rows = row_range(self.rows, part.start, part.stop)
+        for part, columns in self._columns_of_parts(n_stacked):
             scores = predictions[:, :, part].copy()  # may be overwritten
             own, target = weights[:, part], self.target[part]
             values, slopes = self.loss.stacked(target, scores)
             losses += np.einsum("pr,pr->p", values, own)
             slopes *= own[:, None, :]
             slopes = slopes.reshape(n_stacked, -1)
-            gradients += (
-                (rows.T @ slopes.T).T if sparse.issparse(rows) else (slopes @ rows)
-            )
+            is_sparse = sparse.issparse(columns)
+            gradients += (columns @ slopes.T).T if is_sparse else slopes @ columns.T
         gradients = gradients.reshape(n_points, n_outputs, -1)
         return losses, np.ascontiguousarray(gradients.transpose(0, 2, 1))
+
+    def _columns_of_parts(self, n_stacked):
+        """Slices of rows for so many predictions each, and their transposes."""
+        if sparse.issparse(self.rows):
+            return self._sparse_parts
+        return [
+            (part, self.rows[part].T)
+            for part in self._parts(_PART_PREDICTIONS // n_stacked)
+        ]
+
+    @cached_property
+    def _sparse_parts(self):
+        """The same for sparse rows: objects around their memory, made once."""
+        return [
+            (part, row_range(self.rows, part.start, part.stop).T)
+            for part in self._parts(_SPARSE_ROWS)
+        ]
 
     def reach(self, moves, weights):
         """Largest changes of predictions of rows with positive weights, (n_points,)."""

@@ -44,6 +44,9 @@ from skcara.solvers.paths._near_hessians import MODEL_REACH, NearHessians
 
 # Up to this many entries of X all rows are in the sample.
 _SMALL_ENTRIES = 2**20
+# Decrease of an objective, relative to it, that is not worth a step: scores are wrong
+# by less than what is promised. For the usual tolerance, or a larger one.
+_ENOUGH, _USUAL_TOL = 1e-12, 1e-4
 # Rows per coordinate of the part of a sample on which columns make their first steps.
 _COARSE_ROWS_PER_COORD, _MAX_STRIDE = 200, 16
 # How well problems are solved, relative to the distance from their optimum: on a part
@@ -166,7 +169,13 @@ class _FoldSearch:
             rows, target, atom = rows[used], target[used], atom[used]
             weights = weights[used]
         self._drawn = FoldSample(
-            rows, target, weights, atom, self._problems.sets, full.loss
+            rows,
+            target,
+            weights,
+            atom,
+            self._problems.sets,
+            full.loss,
+            is_everything=self._has_all_rows,
         )
 
     def start(self):
@@ -221,8 +230,7 @@ class _FoldSearch:
         their leverage, those of rare columns are in the sample.
         """
         sample, shape = hessians.sample, (len(columns), *columns[0].params.shape)
-        is_everything = self._has_all_rows and sample is self._sample
-        is_rich = is_everything or self._influence is not None
+        is_rich = sample.is_everything or self._influence is not None
         damping = self._damping(np.inf if is_rich else sample.n_rows)
         tilt = Tilt(np.zeros(shape), damping)
         points = self._points(columns, [column.params for column in columns], sample)
@@ -240,7 +248,11 @@ class _FoldSearch:
 
     def _take_over(self, columns, hessians, points, tilt, accuracy):
         penalties = [column.problem.penalty for column in columns]
-        points = minimize_folds(hessians, penalties, points, tilt, accuracy=accuracy)
+        # More than that would not be seen in a score nor in a gradient.
+        enough = _ENOUGH * min(1.0, self._tol / _USUAL_TOL) ** 2
+        points = minimize_folds(
+            hessians, penalties, points, tilt, accuracy=accuracy, enough=enough
+        )
         # What held flat directions in place must not hide them from scores.
         is_held = tilt.damping.any()
         for column, params, model in zip(

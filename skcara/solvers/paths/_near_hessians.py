@@ -9,6 +9,7 @@ fold, often only the rows of a few rare levels move.
 """
 
 import numpy as np
+from scipy import sparse
 
 from skcara.solvers.paths._fold_sample import FoldSample
 
@@ -31,6 +32,8 @@ class NearHessians:
 
     def __init__(self, sample: FoldSample):
         self.sample = sample
+        # A step with dense rows costs little against a Hessian, unless a read follows.
+        self._pays = sparse.issparse(sample.rows) or not sample.is_everything
         self._is_empty = True
         # With which predictions every row is in the Hessians that all folds share.
         self._predictions = self._shared = np.zeros(0)
@@ -51,6 +54,9 @@ class NearHessians:
         hessians : list of ndarray of shape (n_coords, n_coords)
         """
         predictions = self.sample.predictions(params).transpose(0, 2, 1)
+        if not self._pays:
+            shared = self.sample.hessians(predictions.mean(axis=0))
+            return [shared[fold].copy() for fold in folds]
         self._move(predictions.mean(axis=0))
         return [self._own(*point) for point in zip(predictions, folds, strict=True)]
 
