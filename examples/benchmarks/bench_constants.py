@@ -172,7 +172,7 @@ MEASURES = ("logistic, 50 columns", "logistic L1, 50 columns", "multinomial, 5 c
 
 STUDIES = {
     # chunks of rows
-    "data._source._CHUNK_ENTRIES": ((2**15, 2**16, 2**17, 2**19, 2**20), PASSES),
+    "data._source._CHUNK_ENTRIES": ((2**16, 2**17, 2**18, 2**20), PASSES),
     "data._source._MAX_CHUNK_ROWS": ((1024, 2048, 4096, 8192, 32768), PASSES),
     "data._source._MAX_SPARSE_CHUNK_ROWS": (
         (2**12, 2**13, 2**14, 2**16),

@@ -14,7 +14,7 @@ from skcara.data._coordinates import Coordinates
 from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._linear import linear_predictions
-from skcara.data._products import gram, predictions
+from skcara.data._products import gram, predictions, weighted_sums
 from skcara.data._row_labels import ContiguousLabels, StackedLabels, labels_between
 from skcara.data._rows import (
     append_ones,
@@ -81,5 +81,6 @@ __all__ = [
     "squared",
     "transposed",
     "weighted_centre",
+    "weighted_sums",
     "with_entries",
 ]

@@ -21,9 +21,9 @@ from skcara.data._rows import row_range, with_entries
 from skcara.data._sampling import PriorityRows, stratified_rows
 from skcara.data._threads import Threads
 
-# Chunks of about 2 MB: the second product of a pass finds them in the cache, and the
-# cost of a Python call is small against the work on them.
-_CHUNK_ENTRIES = 2**18
+# Chunks of about 4 MB, 2 MB of sparse ones: the second product of a pass finds them in
+# the cache, and the cost of a Python call is small against the work on them.
+_CHUNK_ENTRIES, _SPARSE_CHUNK_ENTRIES = 2**19, 2**18
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 2**14
 # Slicing a sparse matrix costs more than a view, so its chunks have more rows.
 _MAX_SPARSE_CHUNK_ROWS = 2**15
@@ -44,7 +44,8 @@ _TAKEN_ENTRIES = 2**16
 def chunk_rows_for(entries_per_row: float, *, is_sparse: bool) -> int:
     """Rows of a chunk, a power of two."""
     most = _MAX_SPARSE_CHUNK_ROWS if is_sparse else _MAX_CHUNK_ROWS
-    rows = int(_CHUNK_ENTRIES / max(entries_per_row, 1.0))
+    n_entries = _SPARSE_CHUNK_ENTRIES if is_sparse else _CHUNK_ENTRIES
+    rows = int(n_entries / max(entries_per_row, 1.0))
     rows = min(max(rows, _MIN_CHUNK_ROWS), most)
     return 1 << (rows.bit_length() - 1)
 

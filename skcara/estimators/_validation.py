@@ -230,9 +230,11 @@ def _encode_integers(y):
     lowest = int(lowest)
     present = np.zeros(_MAX_LABEL_RANGE + 1, dtype=bool)
     for chunk in _chunks(y):
-        if chunk.dtype.kind == "f" and (chunk % 1).any():
+        # Faster than a remainder, which is zero for numbers too large for this type.
+        whole = chunk.astype(np.int64)
+        if chunk.dtype.kind == "f" and (whole != chunk).any():
             return None, None
-        present[chunk.astype(np.int64) - lowest] = True
+        present[whole - lowest] = True
     labels = np.flatnonzero(present)
     codes_of = np.zeros(_MAX_LABEL_RANGE + 1, dtype=_code_type(len(labels)))
     codes_of[labels] = np.arange(len(labels))

@@ -26,6 +26,8 @@ class Loss(ABC):
 
     #: Number of linear predictions per row.
     n_outputs: int = 1
+    #: Number of outputs, the first ones, whose derivatives determine those of all.
+    n_free_outputs: int = 1
     #: Matrix (n_outputs, n_outputs) that bounds ``second_derivative`` at every
     #: prediction, or None where there is no bound.
     curvature_bound: np.ndarray | None = None

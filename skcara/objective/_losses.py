@@ -87,7 +87,7 @@ class LogisticLoss(ClassLoss):
         growth = np.exp(margin, out=margin)
         denominator = growth + 1.0
         if weights is None:
-            total = _sum_of_logs(denominator)
+            total = sum_of_logs(denominator)
         else:
             total = float(weights @ np.log(denominator))
             sign *= weights
@@ -104,7 +104,7 @@ class LogisticLoss(ClassLoss):
         if weights is None:
             # max(t, 0) = (t + |t|) / 2
             total = 0.5 * float(margin.sum() + magnitude.sum())
-            total += _sum_of_logs(denominator)
+            total += sum_of_logs(denominator)
         else:
             np.maximum(margin, 0.0, out=magnitude)
             magnitude += np.log(denominator)
@@ -182,8 +182,8 @@ def _sigmoid(prediction):
     return np.where(prediction >= 0, 1.0, decay) / (1.0 + decay)
 
 
-def _sum_of_logs(factors):
-    """Sum of the logarithms of numbers between 1 and ``1 + exp(_MAX_MARGIN)``."""
+def sum_of_logs(factors):
+    """Sum of the logarithms of numbers between 1 and about ``exp(_MAX_MARGIN)``."""
     n_columns = len(factors) // _LOG_PRODUCT
     head = factors[: n_columns * _LOG_PRODUCT].reshape(_LOG_PRODUCT, n_columns)
     products = np.multiply.reduce(head, axis=0)

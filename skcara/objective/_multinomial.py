@@ -7,6 +7,7 @@ from scipy import sparse
 
 from skcara.data import gram, scaled_rows
 from skcara.objective._loss import ClassLoss
+from skcara.objective._losses import sum_of_logs
 
 # Up to this many classes a Gram matrix for each pair of them costs least.
 _FEW_OUTPUTS = 8
@@ -19,6 +20,8 @@ class MultinomialLoss(ClassLoss):
 
     def __init__(self, n_classes: int):
         self.n_outputs = n_classes
+        # Probabilities and labels of a row add up to one, so derivatives to zero.
+        self.n_free_outputs = n_classes - 1
         self.value_at_zero = float(np.log(n_classes))
         # The covariance of a one-hot vector has eigenvalues of at most one half, and
         # zero in the direction of ones.
@@ -59,16 +62,19 @@ class MultinomialLoss(ClassLoss):
         chosen = np.multiply(target, n_rows, dtype=np.intp)
         chosen += np.arange(n_rows)
         scores -= scores.max(axis=0)
-        loss = -flat[chosen]
+        gain = flat[chosen]
         np.exp(scores, out=scores)
         normaliser = scores.sum(axis=0)
-        loss += np.log(normaliser)
-        scores /= normaliser
-        flat[chosen] -= 1.0
         if weights is None:
-            return float(loss.sum()), scores.T
-        scores *= weights
-        return float(weights @ loss), scores.T
+            total = sum_of_logs(normaliser) - float(gain.sum())
+        else:
+            total = float(weights @ (np.log(normaliser) - gain))
+        # Multiplications take half of the time of divisions.
+        scores *= np.reciprocal(normaliser, out=normaliser)
+        flat[chosen] -= 1.0
+        if weights is not None:
+            scores *= weights
+        return total, scores.T
 
     def stacked(self, target, scores):
         """Losses and derivatives of several predictions of the same rows."""
@@ -118,9 +124,13 @@ class MultinomialLoss(ClassLoss):
 
 
 def _softmax(prediction):
-    exponential = np.exp(prediction - prediction.max(axis=1, keepdims=True))
-    exponential /= exponential.sum(axis=1, keepdims=True)
-    return exponential
+    """Probabilities, outputs one after the other in memory."""
+    # NumPy is slow at reductions over a short last axis.
+    exponential = np.array(prediction.T, order="C")
+    exponential -= exponential.max(axis=0)
+    np.exp(exponential, out=exponential)
+    exponential /= exponential.sum(axis=0)
+    return exponential.T
 
 
 def _hessian_by_pairs(rows, weights, probability):

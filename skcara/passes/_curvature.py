@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data import SumTask, predictions, squared, transposed
+from skcara.data import SumTask, predictions, squared, weighted_sums
 from skcara.objective import Evaluation, Problem
 
 
@@ -74,12 +74,11 @@ class EvaluateCurvature(SumTask):
         value, derivative = loss.weighted_sum(target, prediction, weights)
         n_wrong = problem.count_wrong(derivative, weights)
         # One product for both would be slower: BLAS is at its best with one vector.
-        columns = transposed(rows)
-        sums = np.hstack([columns @ derivative, columns @ curvature])
+        sums = np.hstack([weighted_sums(rows, one) for one in (derivative, curvature)])
         mass = np.concatenate([derivative.sum(axis=0), curvature.sum(axis=0)])
         terms = [value, n_wrong, square, mass, sums]
         if self.has_second:
-            terms.append(transposed(squared(rows)) @ curvature)
+            terms.append(weighted_sums(squared(rows), curvature))
         return terms
 
     def finish(self, total):

@@ -15,7 +15,7 @@ from skcara.data import (
     predictions,
     scaled_rows,
     sparse_moments,
-    transposed,
+    weighted_sums,
 )
 from skcara.objective import ColumnMoments, Evaluation, Groups, Problem
 
@@ -133,7 +133,8 @@ class _EvaluateTask(SumTask):
         for request, own in zip(self.requests, self._columns, strict=True):
             problem = request.problem
             weights, own_prediction = chunk.weights, prediction[:, own]
-            squares.append(float(np.vdot(own_prediction, own_prediction)))
+            flat = own_prediction.T  # as it is in memory
+            squares.append(float(np.vdot(flat, flat)))
             loss, derivative = problem.loss.weighted_sum(
                 problem.target_of(chunk), own_prediction, weights
             )
@@ -145,7 +146,7 @@ class _EvaluateTask(SumTask):
         terms.append(derivative.sum(axis=0))
         group_rows = self.requests[0].group_rows
         if group_rows is None:
-            terms.append(transposed(rows) @ derivative)
+            terms.append(weighted_sums(rows, derivative))
         else:
             sums = group_sums(rows, derivative, group_rows)
             edges = np.arange(0, len(derivative), group_rows)

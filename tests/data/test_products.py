@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skcara.data import gram, predictions
+from skcara.data import gram, predictions, weighted_sums
 
 LAYOUTS = {
     "c": np.ascontiguousarray,
@@ -15,17 +15,36 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("n_columns", [1, 20, 31, 32, 33, 200])
+# With 3000 rows, products of several outputs are made for groups of rows.
+SHAPES = [(70, 1), (70, 20), (70, 31), (70, 32), (70, 33), (70, 200)]
+SHAPES += [(3000, 100), (3000, 600), (0, 5)]
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3, 7])
+@pytest.mark.parametrize(("n_rows", "n_columns"), SHAPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_predictions_are_products(layout, n_columns, n_outputs):
+def test_predictions_are_products(layout, n_rows, n_columns, n_outputs):
     rng = np.random.default_rng(n_columns)
-    rows = rng.standard_normal((70, n_columns))
+    rows = rng.standard_normal((n_rows, n_columns))
     coef = rng.standard_normal((n_columns, n_outputs))
     result = predictions(LAYOUTS[layout](rows), coef)
-    expected = (rows[:, :, None] * coef).sum(axis=1)
-    assert result.shape == (70, n_outputs)
+    expected = np.einsum("ij,jk->ik", rows, coef)
+    assert result.shape == (n_rows, n_outputs)
     assert_allclose(result, expected, atol=1e-12 * n_columns)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_outputs", [1, 3, 7])
+@pytest.mark.parametrize(("n_rows", "n_columns"), SHAPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weighted_sums_are_products(layout, n_rows, n_columns, n_outputs, order):
+    rng = np.random.default_rng(n_columns)
+    rows = rng.standard_normal((n_rows, n_columns))
+    weights = np.asarray(rng.standard_normal((n_rows, n_outputs)), order=order)
+    result = weighted_sums(LAYOUTS[layout](rows), weights)
+    expected = np.einsum("ij,ik->jk", rows, weights)
+    assert result.shape == (n_columns, n_outputs)
+    assert_allclose(result, expected, atol=1e-12 * (n_rows + 1))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

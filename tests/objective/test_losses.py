@@ -153,3 +153,16 @@ def test_a_quadratic_loss_is_equal_to_its_bound(name):
     second = second.reshape(100, loss.n_outputs, loss.n_outputs)
     is_constant = np.allclose(second, loss.curvature_bound)
     assert loss.is_quadratic == is_constant
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_free_outputs_determine_the_derivatives_of_all(name):
+    loss, target, prediction = make_case(name, 300, np.random.default_rng(0))
+    derivative = loss.derivative(target, prediction)
+    free = derivative[:, : loss.n_free_outputs]
+    assert np.linalg.matrix_rank(free) == loss.n_free_outputs
+    others = derivative[:, loss.n_free_outputs :].sum(axis=1)
+    if loss.n_free_outputs < loss.n_outputs:
+        assert_allclose(others, -free.sum(axis=1), atol=1e-14)
+    else:
+        assert derivative.shape[1] == loss.n_free_outputs

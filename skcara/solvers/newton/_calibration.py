@@ -10,7 +10,7 @@ gradient by a linear term instead.
 
 import numpy as np
 
-from skcara.data import group_sums, row_range
+from skcara.data import group_sums, predictions, row_range, weighted_sums
 from skcara.recombination import calibrate
 
 # Tiles per matched moment: factors deviate from one by 1/6 (one standard deviation).
@@ -29,11 +29,12 @@ def calibrate_rows(rows, slopes, weights, moments):
     ----------
     rows : ndarray or CSR array of shape (n_rows, n_params)
     slopes : ndarray of shape (n_rows, n_outputs)
-        Derivatives of the losses at the anchor, times the weights.
+        Derivatives of the losses at the anchor, times the weights, in outputs that do
+        not depend on one another.
     weights : ndarray of shape (n_rows,)
         Positive, summing to about one.
     moments : ndarray of shape (n_params * n_outputs,)
-        Gradient of the loss on the full data.
+        Gradient of the loss on the full data, in these outputs.
 
     Returns
     -------
@@ -103,11 +104,13 @@ class _Tiles:
     def moments(self, masses):
         """Moments of all tiles together."""
         factors = self.factors_of_rows(masses)[:, None]
-        gradient = self._rows.T @ (self._slopes * factors)
+        gradient = weighted_sums(self._rows, self._slopes * factors)
         return np.append(gradient.ravel(), masses.sum())
 
     def products(self, multiplier):
         """Scalar product of the moments of each tile, per mass, with a vector."""
         direction = multiplier[:-1].reshape(self._rows.shape[1], -1)
-        changes = np.einsum("ik,ik->i", self._rows @ direction, self._slopes)
+        products = predictions(self._rows, direction)
+        # Outputs first, as they are in memory.
+        changes = np.einsum("ki,ki->i", products.T, self._slopes.T)
         return np.add.reduceat(changes, self._edges) / self.base + multiplier[-1]

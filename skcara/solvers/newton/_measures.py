@@ -157,7 +157,7 @@ class CalibratedSample:
     @property
     def _is_calibration_cheap(self):
         """Whether calibration costs less than a pass."""
-        n_moments = self._full.n_coords + 1
+        n_moments = self._full.n_params * self._full.loss.n_free_outputs + 1
         n_tiles = min(TILES_PER_MOMENT * n_moments, self._sample.n_rows)
         # Products of matrices do this many times more work in the time of a pass.
         work = 16 * self._full.facts.n_entries * self._full.n_outputs
@@ -198,8 +198,10 @@ class CalibratedSample:
         slopes = sample.slopes(evaluation.params)
         gradient, weights = evaluation.gradient, None
         if self._can_calibrate and self._is_calibration_cheap:
+            # What adds up to zero over the outputs of every row, does so in total.
+            free = slice(0, sample.loss.n_free_outputs)
             weights = calibrate_rows(
-                sample.rows, slopes, sample.weights, gradient.ravel()
+                sample.rows, slopes[:, free], sample.weights, gradient[:, free].ravel()
             )
             self._can_calibrate = weights is not None
         if weights is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions, row_range, transposed
+from skcara.data import predictions, row_range, weighted_sums
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import (
     SUFFICIENT_DECREASE,
@@ -121,7 +121,7 @@ class ReducedProblem:
             loss, derivative = self.loss.weighted_sum(
                 self.target[part], predictions(rows, shaped), self.weights[part]
             )
-            gradient += transposed(rows) @ derivative
+            gradient += weighted_sums(rows, derivative)
             objective += loss
         if self.linear is not None:
             gradient += self.linear
@@ -130,11 +130,12 @@ class ReducedProblem:
 
     def slopes(self, params):
         """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
-        slopes = np.empty((self.n_rows, self.shape[1]))
+        slopes = np.empty(self.shape[1:] + (self.n_rows,)).T
         for part, rows in self.parts():
-            prediction = rows @ params.reshape(self.shape)
-            slopes[part] = self.loss.derivative(self.target[part], prediction)
-        slopes *= self.weights[:, None]
+            prediction = predictions(rows, params.reshape(self.shape))
+            _, slopes[part] = self.loss.weighted_sum(
+                self.target[part], prediction, self.weights[part]
+            )
         return slopes
 
     def model(self, params) -> QuadraticModel:
@@ -154,7 +155,7 @@ class ReducedProblem:
                 rows,
                 self.weights[part],
                 self.target[part],
-                rows @ params.reshape(self.shape),
+                predictions(rows, params.reshape(self.shape)),
             )
         return matrix
 
