@@ -24,6 +24,10 @@ _EPS = np.finfo(np.float64).eps
 # Roundings of a single term: conversion, shift, root of the weight and product for each
 # of two factors; correction for the shift, scale and total weight of the sum.
 _EXTRA = 32
+# Columns from which rows are copied before they are multiplied: a copy reads one after
+# the other, as products of panels of columns do not. With 130 columns both together
+# take 0.85 of the time, with 50 1.15.
+_MIN_COPIED_COLUMNS = 100
 
 
 class GramSums(NamedTuple):
@@ -124,6 +128,8 @@ class _GramTask(SumTask):
             rows = scaled_rows(rows, roots)
             factors *= roots
         is_sparse = sparse.issparse(rows)
+        if rows is chunk.rows and not is_sparse and rows.shape[1] >= _MIN_COPIED_COLUMNS:
+            rows = rows.copy()
         matrix = SparseGram(rows) if is_sparse else gram(rows)
         # In this order BLAS reads the long side of both one after the other.
         sums = rows.T @ factors.T if is_sparse else (factors @ rows).T

@@ -7,7 +7,7 @@ from certificates import extended, lasso_dual_gap, squared_violation
 from scipy import sparse
 from solvers.tall_problems import gaussian, make_problem
 
-from skcara.passes import Gram
+from skcara.passes import Draw, Gram
 from skcara.solvers import Status, Way
 from skcara.solvers.squared import iterate_on_sample, iterate_statistics
 from skcara.solvers.squared._sample import _sum_sample
@@ -33,6 +33,19 @@ def solve_statistics(case, *, tol, max_iter):
 def solve_on_sample(case, *, tol, max_iter):
     solver = iterate_on_sample(case.problem, case.zeros, np.random.RandomState(0))
     return case.solve(solver, tol=tol, max_iter=max_iter)
+
+
+@pytest.mark.parametrize("is_rare", [False, True])
+def test_a_glance_tells_columns_that_no_sample_represents(is_rare):
+    """Such columns are not worth a sample."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 4))
+    if is_rare:
+        X[:, 1] = rng.random(100_000) < 1e-3
+    case = make_problem(X, rng.standard_normal(100_000), "squared").standardised()
+    solver = iterate_on_sample(case.problem, case.zeros, np.random.RandomState(0))
+    following = solver.send(case.ask(next(solver)))
+    assert following is Way.STATISTICS if is_rare else isinstance(following, Draw)
 
 
 def user_violation(case, evaluation, penalty):

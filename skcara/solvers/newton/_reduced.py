@@ -130,7 +130,7 @@ class ReducedProblem:
 
     def slopes(self, params):
         """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
-        slopes = np.empty(self.shape[1:] + (self.n_rows,)).T
+        slopes = np.empty((*self.shape[1:], self.n_rows)).T
         for part, rows in self.parts():
             prediction = predictions(rows, params.reshape(self.shape))
             _, slopes[part] = self.loss.weighted_sum(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcara.passes import Draw, Take, evaluate_first
+from skcara.passes import Draw, Glance, Take, evaluate_first
 from skcara.solvers._quadratic import QuadraticModel, penalised_model
 from skcara.solvers._rounds import Round
 from skcara.solvers._sample_size import metric_rows
@@ -26,6 +26,9 @@ from skcara.solvers.squared._statistics import is_conditioned, with_unit_diagona
 
 # Effective number of rows below which a column is not represented.
 _MIN_EFFECTIVE_ROWS = 500
+# The few rows of a glance tell so without a sample where they expect no more of it than
+# this share of that number: a tenth of the time with dummy columns of rare levels.
+_GLANCED_SHARE = 0.5
 # Entries of dense rows that are taken at a time.
 _TAKEN_ENTRIES = 2**18
 # One of so many parts of a sample is searched for columns that few rows carry.
@@ -51,6 +54,15 @@ def iterate_on_sample(problem, params, rng):
     ------
     Request, Way or Round
     """
+    if not problem.facts.is_sparse:
+        seen = yield Glance()
+        n_glanced, n_sampled = len(seen.target), metric_rows(problem)
+        rows = seen.rows * np.sqrt(seen.weights)[:, None]
+        expected = _effective_rows(*_even_moments(rows)) * (n_sampled / n_glanced)
+        if expected.min() < _GLANCED_SHARE * _MIN_EFFECTIVE_ROWS:
+            yield Way.STATISTICS
+            yield from iterate_statistics(problem, params, reduced_rows=n_glanced)
+            return
     sample = yield from _solve_sample(problem, rng)
     if not sample.is_representative:
         yield Way.STATISTICS
@@ -136,14 +148,25 @@ def _sum_sample(problem, indices, weights, dtype):
             products = rows.astype(dtype, copy=False)
             gram += products.T @ products
         if count % _CHECKED_PARTS == 0:
-            # A shift must not pass for a value that all rows carry, nor its rounding.
-            mean = rows.mean(axis=0)
-            rows -= mean
-            rows[np.abs(rows) <= len(rows) * _EPS * np.abs(mean)] = 0.0
-            np.square(rows, out=rows)
-            second += rows.sum(axis=0)
-            fourth += np.einsum("ij,ij->j", rows, rows)
-    effective_rows = np.zeros(n_params)
-    np.divide(second**2, fourth, out=effective_rows, where=fourth > 0)
-    effective_rows *= min(_CHECKED_PARTS, count + 1)
+            part_second, part_fourth = _even_moments(rows)
+            second += part_second
+            fourth += part_fourth
+    effective_rows = _effective_rows(second, fourth) * min(_CHECKED_PARTS, count + 1)
     return _SampleSums(gram, cross, effective_rows[: problem.n_features])
+
+
+def _even_moments(rows):
+    """Sums of the second and fourth powers of centred columns; overwrites ``rows``."""
+    # A shift must not pass for a value that all rows carry, nor its rounding.
+    mean = rows.mean(axis=0)
+    rows -= mean
+    rows[np.abs(rows) <= len(rows) * _EPS * np.abs(mean)] = 0.0
+    np.square(rows, out=rows)
+    return rows.sum(axis=0), np.einsum("ij,ij->j", rows, rows)
+
+
+def _effective_rows(second, fourth):
+    """Effective numbers of rows behind the squares of columns."""
+    effective_rows = np.zeros_like(second)
+    np.divide(second**2, fourth, out=effective_rows, where=fourth > 0)
+    return effective_rows
