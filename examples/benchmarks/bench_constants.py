@@ -101,6 +101,12 @@ def _sparse_lasso(divisor):
     return problem.X, problem.y + noise
 
 
+def _dense_levels(divisor):
+    """One-hot columns, dense: a few rows carry much."""
+    problem = census_like(150_000 // divisor, 40, 4)
+    return problem.X.toarray(), problem.y
+
+
 WORKLOADS = {
     "logistic, 20 columns": _estimating(_logistic, logistic_gaussian, 500_000, 20),
     "logistic, 50 columns": _estimating(_logistic, logistic_gaussian, 300_000, 50),
@@ -158,6 +164,25 @@ WORKLOADS = {
     ),
     "search, logistic, 20 columns": _estimating(
         lambda problem: CaLogisticRegressionCV(), logistic_gaussian, 100_000, 20
+    ),
+    "search, logistic, 1000 rows": _estimating(
+        lambda problem: CaLogisticRegressionCV(refit=False), logistic_gaussian, 1000, 20
+    ),
+    "search, logistic, 500 000 rows": _estimating(
+        lambda problem: CaLogisticRegressionCV(refit=False),
+        logistic_gaussian,
+        500_000,
+        20,
+    ),
+    "search, one-hot": _estimating(
+        lambda problem: CaLogisticRegressionCV(refit=False),
+        census_like,
+        30_000,
+        120,
+        14,
+    ),
+    "search, dense levels": Workload(
+        _dense_levels, lambda data: CaLogisticRegressionCV(refit=False).fit(*data)
     ),
     "recombine": Workload(_points, lambda points: recombine(points, random_state=0)),
     "recombine, cone": Workload(
@@ -264,6 +289,30 @@ STUDIES = {
     "solvers.paths._atom_sums._MIN_COPIED_COLUMNS": (
         (32, 1000),
         ("search, Lasso, 300 columns",),
+    ),
+    "solvers.paths._near_hessians.MODEL_REACH": (
+        (0.25, 0.5, 2.0),
+        ("search, one-hot", "search, dense levels"),
+    ),
+    "solvers.paths._near_hessians._KEPT_REACH": (
+        (0.1, 0.2, 0.7),
+        ("search, one-hot", "search, dense levels"),
+    ),
+    "solvers.paths._fold_newton._GRADIENTS_PER_ENTRY": (
+        (1, 2, 6),
+        ("search, one-hot",),
+    ),
+    "solvers.paths._fold_search._ENOUGH": (
+        (1e-14, 1e-13, 1e-11),
+        ("search, one-hot", "search, logistic, 1000 rows"),
+    ),
+    "solvers.paths._fold_reads._SHARED_REACH": (
+        (0.0, 3e-4, 3e-3, 1e-2),
+        ("search, logistic, 500 000 rows",),
+    ),
+    "solvers.paths._fold_reads._NEAR": (
+        (1e-7, 1e-5),
+        ("search, logistic, 500 000 rows",),
     ),
     "data._products._PANEL_COLUMNS": ((16, 32, 48), ("search, Lasso, 50 columns",)),
     "data._products._PRODUCT_TERMS": (
