@@ -30,7 +30,7 @@ from skcara.io._shelves import (
     describe_shelves,
     extend_shelf,
     find_part,
-    follow,
+    join_shelves,
     make_shelf,
     make_shelf_of,
     survey_shelves,
@@ -42,6 +42,9 @@ from skcara.io._sums import PartSum
 # Shelves for each thread: few, because each costs the scheduler some time, but enough
 # to spread the load of a worker that was lost over the others.
 _SHELVES_PER_THREAD = 4
+# Tasks for each thread that make parts: a thread that is done early takes some of
+# another's. A task costs Dask two milliseconds, ten times as much as a small part.
+_TASKS_PER_THREAD = 32
 # How long a pass waits for the first worker of a cluster that has none.
 _SECONDS_WITHOUT_WORKERS = 50
 _SECONDS_BETWEEN_LOOKS = 2
@@ -80,32 +83,46 @@ class ClusterExecutor:
         """Put the parts on shelves, unless they are there."""
         if self._shelves:
             return
-        self._threads()
+        threads = self._threads()
         known = {f.key: f for f in self._distributed.futures_of(self._collections)}
         recipes = find_recipes(self._parts, known)
+        numbers = range(len(self._parts))
         if recipes and all(recipe.inputs for recipe in recipes):
             self._shelve_persisted(recipes, known)
         elif recipes and not any(recipe.inputs for recipe in recipes):
-            # A task for each part, so that Dask spreads them over the workers.
-            self._shelve(self._client.map(follow, recipes, pure=False))
+            groups = _split(numbers, _TASKS_PER_THREAD * sum(threads.values()))
+            books = [Book({number: recipes[number] for number in g}) for g in groups]
+            shelves = self._client.map(make_shelf_of, books, values=[], pure=False)
+            self._shelve(shelves, groups, join_shelves)
         else:
-            self._shelve(self._client.compute(self._parts))
+            blocks = self._client.compute(self._parts)
+            self._shelve(blocks, [[number] for number in numbers], make_shelf)
         if self._row_numbers:
             self.number_rows(self._row_numbers)
 
-    def _shelve(self, blocks):
-        """Put parts that Dask computes on shelves, where they are."""
-        self._wait(blocks)
-        numbers = {block.key: number for number, block in enumerate(blocks)}
+    def _shelve(self, futures, groups, make):
+        """Put what Dask computes on shelves, where it is.
+
+        Parameters
+        ----------
+        futures : list of Future
+        groups : list of list of int
+            Numbers of the parts that each of them is or holds.
+        make : callable
+            Makes a shelf of numbers and results.
+        """
+        self._wait(futures)
+        places = {future.key: place for place, future in enumerate(futures)}
         held = defaultdict(list)
-        for key, holders in self._ask(self._client.who_has, blocks).items():
-            held[min(holders, default=None)].append(numbers[key])
-        for worker, group in self._divide(held):
-            held_blocks = [blocks[number] for number in group]
-            shelf = self._submit(make_shelf, group, held_blocks, worker=worker)
-            self._add_shelf(shelf, group)
+        for key, holders in self._ask(self._client.who_has, futures).items():
+            held[min(holders, default=None)].append(places[key])
+        for worker, chosen in self._divide(held):
+            numbers = [number for place in chosen for number in groups[place]]
+            results = [futures[place] for place in chosen]
+            shelf = self._submit(make, numbers, results, worker=worker)
+            self._add_shelf(shelf, numbers)
         self._wait(self._shelves)
-        _release(blocks)
+        _release(futures)
 
     def _shelve_persisted(self, recipes, known):
         """Make parts of persisted partitions on their shelves, where most bytes are.
@@ -133,7 +150,7 @@ class ClusterExecutor:
         self._wait(self._shelves)
 
     def _divide(self, held):
-        """Cut the numbers of parts that workers hold into shelves."""
+        """Cut what workers hold into shelves."""
         threads = self._threads()
         for worker in sorted(held, key=str):
             n_shelves = _SHELVES_PER_THREAD * _count(threads, worker)

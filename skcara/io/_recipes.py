@@ -36,10 +36,10 @@ class Recipe:
     output: Any
     inputs: tuple
 
-    def __call__(self, values: dict | None = None):
+    def __call__(self, values: dict):
         """Return the part, given the values of the inputs by their keys."""
         core = import_optional("dask.core", extra="dask", needed_by="from_dask")
-        needed = {key: values[key] for key in self.inputs} if values else {}
+        needed = {key: values[key] for key in self.inputs}
         return core.get(self.steps, self.output, cache=needed)
 
 

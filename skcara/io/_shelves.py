@@ -27,9 +27,10 @@ def make_shelf(numbers, blocks) -> Shelf:
     return Shelf(dict(zip(numbers, blocks, strict=True)), {}, {})
 
 
-def follow(recipe: Recipe) -> Block:
-    """Make a part that needs nothing."""
-    return recipe()
+def join_shelves(numbers, shelves) -> Shelf:
+    """Return one shelf with the parts of all, which have these numbers."""
+    blocks = [block for shelf in shelves for block in shelf.blocks.values()]
+    return make_shelf(numbers, blocks)
 
 
 class Book:

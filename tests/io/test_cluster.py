@@ -300,7 +300,7 @@ def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
         fitted()
 
 
-def test_parts_are_made_by_one_task_each_and_persisted_ones_by_none(client):
+def test_parts_are_made_by_one_task_and_persisted_ones_by_none(client, monkeypatch):
     def tasks(dask_scheduler):
         return set(dask_scheduler.tasks)
 
@@ -314,6 +314,9 @@ def test_parts_are_made_by_one_task_each_and_persisted_ones_by_none(client):
 
     table = make_table()
     assert n_made(table) == table.numblocks[0]
+    # Of many parts, several are made by one task.
+    monkeypatch.setattr("skcara.io._cluster._TASKS_PER_THREAD", 1)
+    assert n_made(table) == 3
     table = client.persist(table)
     distributed.wait(table)
     assert n_made(table) == 0

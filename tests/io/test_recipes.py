@@ -22,7 +22,7 @@ def make_table():
     )
 
 
-def assert_makes(recipes, parts, values=None):
+def assert_makes(recipes, parts, values):
     """Recipes give the bits that Dask gives."""
     assert len(recipes) == len(parts)
     for recipe, part in zip(recipes, parts, strict=True):
@@ -34,7 +34,7 @@ def test_steps_of_a_part_are_one_task():
     table = make_table()
     parts = bind_parts(2 * table[:, :6], table[:, 6] > 0)
     recipes = find_recipes(parts, {})
-    assert_makes(recipes, parts)
+    assert_makes(recipes, parts, {})
     assert all(len(recipe.steps) > 1 for recipe in recipes)
     assert not any(recipe.inputs for recipe in recipes)
 
