@@ -24,6 +24,7 @@ from skcara.data._rows import (
     scaled_rows,
     sparse_moments,
     squared,
+    squared_product,
     transposed,
     with_entries,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "scaled_rows",
     "sparse_moments",
     "squared",
+    "squared_product",
     "transposed",
     "weighted_centre",
     "weighted_sums",

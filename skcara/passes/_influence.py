@@ -31,7 +31,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skcara.data import PriorityRows, predictions, squared
+from skcara.data import PriorityRows, predictions, squared_product
 from skcara.objective import Problem
 
 # Entries of the diagonal smaller than this share of the typical one are unknown.
@@ -136,7 +136,8 @@ class DrawInfluential(_DrawByInfluence):
         """Sums of the squared entries, each divided by its entry of the diagonal."""
         quadratic, linear, constant = self._quadratic_form
         size = rows @ linear + constant if linear.any() else constant
-        return np.maximum(size + squared(rows) @ quadratic, 0.0)
+        size = size + squared_product(rows, quadratic)
+        return np.maximum(size, 0.0, out=size)
 
 
 @dataclass(frozen=True, eq=False)
