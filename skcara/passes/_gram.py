@@ -128,7 +128,11 @@ class _GramTask(SumTask):
             rows = scaled_rows(rows, roots)
             factors *= roots
         is_sparse = sparse.issparse(rows)
-        if rows is chunk.rows and not is_sparse and rows.shape[1] >= _MIN_COPIED_COLUMNS:
+        if (
+            rows is chunk.rows
+            and not is_sparse
+            and rows.shape[1] >= _MIN_COPIED_COLUMNS
+        ):
             rows = rows.copy()
         matrix = SparseGram(rows) if is_sparse else gram(rows)
         # In this order BLAS reads the long side of both one after the other.

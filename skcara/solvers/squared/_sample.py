@@ -55,11 +55,8 @@ def iterate_on_sample(problem, params, rng):
     Request, Way or Round
     """
     if not problem.facts.is_sparse:
-        seen = yield Glance()
-        n_glanced, n_sampled = len(seen.target), metric_rows(problem)
-        rows = seen.rows * np.sqrt(seen.weights)[:, None]
-        expected = _effective_rows(*_even_moments(rows)) * (n_sampled / n_glanced)
-        if expected.min() < _GLANCED_SHARE * _MIN_EFFECTIVE_ROWS:
+        n_glanced, is_hopeless = yield from _glance(problem)
+        if is_hopeless:
             yield Way.STATISTICS
             yield from iterate_statistics(problem, params, reduced_rows=n_glanced)
             return
@@ -153,6 +150,16 @@ def _sum_sample(problem, indices, weights, dtype):
             fourth += part_fourth
     effective_rows = _effective_rows(second, fourth) * min(_CHECKED_PARTS, count + 1)
     return _SampleSums(gram, cross, effective_rows[: problem.n_features])
+
+
+def _glance(problem):
+    """Number of rows seen, and whether they tell that no sample is representative."""
+    # A function of its own, so that its copy of the rows is freed.
+    seen = yield Glance()
+    n_glanced, n_sampled = len(seen.target), metric_rows(problem)
+    rows = seen.rows * np.sqrt(seen.weights)[:, None]
+    expected = _effective_rows(*_even_moments(rows)) * (n_sampled / n_glanced)
+    return n_glanced, expected.min() < _GLANCED_SHARE * _MIN_EFFECTIVE_ROWS
 
 
 def _even_moments(rows):
