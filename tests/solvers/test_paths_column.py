@@ -102,6 +102,22 @@ def test_error_of_a_score_whose_model_goes_a_share_of_the_way(share):
     assert column.has_score
 
 
+def test_noise_of_gradients_is_an_error_of_scores():
+    column, rng = make_column()
+    slope = rng.standard_normal((4, 1))
+    column.learn(np.zeros((4, 1)), TestSet(0.7, slope), 1e-9)
+    assert column.has_score
+    assert not column.is_noisy
+    column, _ = make_column()
+    column.learn(np.zeros((4, 1)), TestSet(0.7, slope), 1e-5)
+    assert not column.has_score
+    assert column.is_noisy
+    column.step()
+    column.learn(1e-9 * np.ones((4, 1)), TestSet(0.7, slope))
+    assert not column.is_rejected
+    assert not column.is_noisy
+
+
 def test_an_anchor_without_a_score_gives_way_to_one_that_is_as_good():
     """Reads in single precision have no scores, and round more than the next one."""
     column, rng = make_column()
