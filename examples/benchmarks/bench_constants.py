@@ -126,6 +126,13 @@ WORKLOADS = {
     "multinomial, 5 classes": _estimating(
         _logistic, multinomial_gaussian, 100_000, 20, 5
     ),
+    "multinomial L1, 20 classes": _estimating(
+        lambda problem: CaLogisticRegression(C=100.0, l1_ratio=1.0, tol=TIGHT),
+        multinomial_gaussian,
+        1_000,
+        20,
+        20,
+    ),
     "one-hot logistic": _estimating(_logistic, census_like, 100_000, 300),
     "logistic, tree": _estimating(
         lambda problem: _logistic(problem, recombination="tree"),
@@ -272,6 +279,14 @@ STUDIES = {
     "solvers.newton._reduced._STEP_ENTRIES": ((0, 30_000, 300_000), FEW_ROWS),
     "solvers.newton._reduced._HESSIAN_ENTRIES": ((10_000, 100_000, 300_000), FEW_ROWS),
     "solvers.newton._reduced._NEWTON_SHARE": ((0.0, 0.01, 0.3), FEW_ROWS),
+    "solvers.newton._reduced._FEW_SWEEPS": (
+        (2, 5, 10),
+        ("multinomial L1, 20 classes",),
+    ),
+    "solvers.newton._reduced._FLOPS_PER_ENTRY": (
+        (20, 200, 2_000),
+        ("multinomial L1, 20 classes",),
+    ),
     "solvers.newton._secant_steps._MEMORY": ((3, 5, 20), ("logistic, 200 columns",)),
     # the article's solvers
     "solvers.descent._cagd._AUTO_INNER_STEPS": ((100, 300, 3000), ("logistic, cagd",)),

@@ -16,7 +16,8 @@ from solvers.tall_problems import (
 from skcara.objective import MultinomialLoss
 from skcara.passes import Hessian, Take
 from skcara.recombination import RecombinationError
-from skcara.solvers import Status, Way
+from skcara.solvers import Status, Way, _quadratic
+from skcara.solvers._quadratic import ridged_cholesky
 from skcara.solvers.newton import (
     CanewtonOptions,
     _canewton,
@@ -376,3 +377,23 @@ def test_wrong_hessian_is_corrected_on_the_full_data():
     result = case.solve(solver, tol=1e-10, max_iter=60)
     assert result.status is Status.CONVERGED
     assert violation(case, result.evaluation, l2=1e-3) <= 1.01e-10
+
+
+def test_costly_models_are_minimised_roughly_and_made_anew(monkeypatch):
+    """With many coordinates on few rows a factorisation costs more than a gradient.
+
+    Ten sweeps for each of many secant models took 150 of them.
+    """
+    rng, factors = np.random.default_rng(0), []
+
+    def counted(matrix, *ridge):
+        factors.append(len(matrix))
+        return ridged_cholesky(matrix, *ridge)
+
+    monkeypatch.setattr(_quadratic, "ridged_cholesky", counted)
+    X = rng.standard_normal((300, 12))
+    scores = X @ rng.standard_normal((12, 30)) / 2 + rng.gumbel(size=(300, 30))
+    case = make_problem(X, scores.argmax(axis=1), "multinomial", l1=3e-5)
+    result = run(case.standardised(), tol=1e-6)
+    assert result.status is Status.CONVERGED
+    assert len(factors) <= 100

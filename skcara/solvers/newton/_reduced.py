@@ -30,8 +30,9 @@ from skcara.solvers._quadratic import (
 _PART_PREDICTIONS = 2**14
 _COPIED_ENTRIES = 2**17
 #: Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
-#: worth little, and near it a few of them are enough.
-MAX_SWEEPS = 10
+#: worth little, and near it a few of them are enough: even fewer where a factorisation
+#: of the model, one for each sweep, costs more than the gradient of another step.
+MAX_SWEEPS, _FEW_SWEEPS = 10, 3
 _MAX_HALVINGS = 30
 _EPS = np.finfo(np.float64).eps
 # A step with a Hessian of its own squares the distance to the optimum, up to a factor
@@ -43,6 +44,9 @@ _COORDS_PER_GRADIENT = 16
 # could read: a tenth of a millisecond of calls for a step, a third of that for each
 # pair of outputs of a Hessian. On few rows every step deserves a Hessian of its own.
 _STEP_ENTRIES, _HESSIAN_ENTRIES = 100_000, 30_000
+# A factorisation takes a third of the cube of the coordinates, at the speed of BLAS
+# twenty operations for each entry that a gradient could read.
+_FLOPS_PER_ENTRY = 60
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,12 @@ class ReducedProblem:
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
         entries = n_entries * loss.n_outputs
         hessian = _HESSIAN_ENTRIES * loss.n_outputs**2 + self.hessian_cost * entries
+        factor = (self.n_params * loss.n_outputs) ** 3 / _FLOPS_PER_ENTRY
+        #: Sweeps over the coordinates of a model.
+        self.max_sweeps = _FEW_SWEEPS if factor > entries else MAX_SWEEPS
+        n_factors = 1 + (_FEW_SWEEPS if penalty.l1.any() else 0)
         #: Price of a Hessian in steps, which take more than a gradient.
-        self.hessian_steps = hessian / (_STEP_ENTRIES + entries)
+        self.hessian_steps = hessian / (_STEP_ENTRIES + entries + n_factors * factor)
 
     def reweighted(self, weights) -> "ReducedProblem":
         """Return the same rows with other weights."""
@@ -234,7 +242,9 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
         if model is None:
             model, is_fresh, previous = problem.model(point.params), True, np.inf
             hessians += 1
-        candidate = model.minimize(point.params, point.gradient, max_sweeps=MAX_SWEEPS)
+        candidate = model.minimize(
+            point.params, point.gradient, max_sweeps=problem.max_sweeps
+        )
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
         is_last = not predicted > (newton_accuracy if is_fresh else accuracy) * first
