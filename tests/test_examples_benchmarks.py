@@ -307,7 +307,10 @@ def test_costs_of_rows_elsewhere_are_measured(tmp_path):
     command = [sys.executable, str(FOLDER / "bench_scale.py"), "--quick"]
     command += ["--output", str(tmp_path), "--scratch", str(tmp_path), "--only"]
     for section in ("Traffic and reads", "Memory"):
-        subprocess.run([*command, section], check=True, capture_output=True)
+        # A cluster and limits of memory: what waits for ever there must not do so here.
+        subprocess.run(
+            [*command, section], check=True, capture_output=True, timeout=600
+        )
     report = (tmp_path / "scale.md").read_text()
     # The second run kept what the first one wrote.
     assert "| lasso, 4e+04 rows, computed | 2 |" in report

@@ -57,6 +57,8 @@ N_FEATURES = 20
 N_WORKERS = 2
 # Fits that take a second are repeated; the median counts.
 N_FITS = 5
+# A fit of some gigabytes takes a minute, or ten on a busy machine.
+PROBE_SECONDS = 1800
 ESTIMATORS = {
     "least squares": CaLeastSquares,
     "lasso": CaLasso,
@@ -362,8 +364,14 @@ def ask_probe(kind, path, name, room):
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     script = Path(__file__).parent / "probe_scale.py"
     command = [sys.executable, str(script), kind, str(path), name, str(room)]
+    # BLAS that gets no memory may wait for it for ever.
     output = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        timeout=PROBE_SECONDS,
     ).stdout
     fit, predict, seconds = json.loads(output.splitlines()[-1])
     return room or "", f"{fit:.0f}", f"{predict:.0f}", f"{seconds:.1f}"
@@ -383,18 +391,18 @@ def main():
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / "scale.md"
     sections = read_sections(path)
+    machine = measure.machine_description().replace("one thread used", "two workers")
+    machine += describe_commit()
     for name in arguments.only:
         sizes = QUICK if arguments.quick else FULL
         sections[name] = SECTIONS[name](sizes, arguments)
-        write_sections(path, sections)
+        write_sections(path, machine, sections)
     print(path.read_text())
 
 
-def write_sections(path, sections):
+def write_sections(path, machine, sections):
     """Write all tables that there are."""
-    machine = measure.machine_description().replace("one thread used", "two workers")
-    commit = describe_commit()
-    lines = ["# Larger than memory", "", machine + commit, ""]
+    lines = ["# Larger than memory", "", machine, ""]
     for name in SECTIONS:
         if name in sections:
             lines += [f"## {name}", "", *sections[name], ""]

@@ -300,6 +300,37 @@ def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
         fitted()
 
 
+def test_a_scheduler_that_does_not_answer_is_an_error_not_a_wait(monkeypatch):
+    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_ANSWER", 0.1)
+    answered = threading.Event()
+
+    class Client:
+        def nthreads(self):
+            answered.wait(10)
+
+    with pytest.raises(RuntimeError, match=r"scheduler .* has not answered for 0.1"):
+        ClusterExecutor([], Client()).load()
+    answered.set()
+
+
+def test_results_are_not_waited_for_on_a_cluster_without_workers(monkeypatch):
+    """A worker may die with its result behind the last look at it."""
+    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_WORKERS", 0.1)
+    monkeypatch.setattr("skcara.io._cluster._SECONDS_BETWEEN_LOOKS", 0.1)
+    answered = threading.Event()
+
+    class Client:
+        def nthreads(self):
+            return {}
+
+        def gather(self, futures):
+            answered.wait(10)
+
+    with pytest.raises(RuntimeError, match=r"no workers for 0\.1 seconds"):
+        ClusterExecutor([], Client())._gathered([])
+    answered.set()
+
+
 def test_parts_are_made_by_one_task_and_persisted_ones_by_none(client, monkeypatch):
     def tasks(dask_scheduler):
         return set(dask_scheduler.tasks)
