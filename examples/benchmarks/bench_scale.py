@@ -98,7 +98,7 @@ def parse_arguments():
 @contextmanager
 def cluster():
     """Client of a cluster on this machine, one process for each worker."""
-    options = {"dashboard_address": None, "silence_logs": 50}
+    options = {"dashboard_address": ":0", "silence_logs": 50}
     with (
         distributed.LocalCluster(N_WORKERS, threads_per_worker=1, **options) as local,
         distributed.Client(local) as client,
