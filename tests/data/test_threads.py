@@ -7,7 +7,7 @@ import joblib
 import numpy as np
 import pytest
 
-from skcara.data import ArraySource, SumTask, Threads
+from skcara.data import ArraySource, SumTask, Threads, _threads
 
 
 def own_threads():
@@ -119,24 +119,25 @@ def test_threads_that_wait_for_each_other_are_not_used_again(threads):
             time.sleep(0.01 if others else 0.002)
 
     names = names_of_threads(threads, work)
-    assert all(name.startswith("skcara") for name in names[2:6])
-    assert not any(name.startswith("skcara") for name in names[6:])
+    assert all(name.startswith("skcara") for name in names[2:4])
+    assert not any(name.startswith("skcara") for name in names[4:])
     assert not any(n.startswith("skcara") for n in names_of_threads(threads, work))
 
 
 def test_threads_that_share_the_work_are_used(threads):
     def work():
-        time.sleep(0.005)
+        time.sleep(0.1)
 
-    names = names_of_threads(threads, work)
+    names = names_of_threads(threads, work, n_items=8)
     assert all(name.startswith("skcara") for name in names[2:])
-    assert all(name.startswith("skcara") for name in names_of_threads(threads, work))
+    names = names_of_threads(threads, work, n_items=8)
+    assert all(name.startswith("skcara") for name in names)
 
 
-def test_a_trial_that_is_too_short_decides_nothing(threads):
-    def work():
-        time.sleep(0.001)
-
-    assert len(names_of_threads(threads, work, n_items=4)) == 4
-    names = names_of_threads(threads, lambda: time.sleep(0.005))
-    assert all(name.startswith("skcara") for name in names[2:])
+@pytest.mark.parametrize(("n_items", "n_tried"), [(4, 2), (16, 2), (32, 4), (200, 4)])
+def test_a_failed_trial_costs_little(threads, monkeypatch, n_items, n_tried):
+    """One item for each thread, two where these are at most an eighth of all."""
+    monkeypatch.setattr(_threads, "_MIN_SAVED", 1.0)  # no trial succeeds
+    names = names_of_threads(threads, lambda: None, n_items)
+    in_threads = [number for number, one in enumerate(names) if "skcara" in one]
+    assert in_threads == list(range(2, 2 + n_tried))
