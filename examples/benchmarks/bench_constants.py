@@ -332,8 +332,9 @@ STUDIES = {
     "data._products._PANEL_COLUMNS": ((16, 32, 48), ("search, Lasso, 50 columns",)),
     "data._products._PRODUCT_TERMS": (
         (2**17, 2**18, 2**20),
-        ("search, Lasso, 50 columns",),
+        ("search, Lasso, 50 columns", "multinomial, 5 classes"),
     ),
+    "passes._gram._MIN_COPIED_COLUMNS": ((1000,), ("Lasso, 300 columns",)),
     "data._atoms._ROWS_PER_COLUMN": ((4, 100), ("search, Lasso, 50 columns",)),
     # recombination
     "recombination._pivoting.GROUPS_PER_DIMENSION": ((4, 8, 32, 64), ("recombine",)),
