@@ -5,7 +5,7 @@ scikit-learn 1.9 brought callbacks; below that version the mixin does nothing.
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from inspect import signature
 from typing import TypeVar
 
@@ -32,10 +32,15 @@ except ImportError:  # scikit-learn < 1.9
         """Stand-in without callbacks."""
 
 
+# Values that never change, and mean the same wherever they are equal.
+_PLAIN_TYPES = frozenset({bool, float, int, str})
+
+
 class CachedSignatureMixin:
     """Reads the signature of an estimator once, not in every fit and every clone.
 
-    Defaults are known to be valid, so that a fit validates only what differs from them.
+    Defaults are known to be valid, so that a fit validates only what differs from them,
+    and the same number or name only once.
     """
 
     _parameter_constraints: dict
@@ -53,17 +58,29 @@ class CachedSignatureMixin:
         return {name: parameter.default for name, parameter in parameters.items()}
 
     def _validate_params(self):
-        changed = {}
         for name, default in self._defaults().items():
             value = getattr(self, name)
             # Equal numbers of different types are not equally valid, and arrays have
             # no single answer.
             is_same = type(value) is type(default) and value == default
-            if value is not default and not is_same:
-                changed[name] = value
+            if value is default or is_same:
+                continue
+            if type(value) in _PLAIN_TYPES:
+                self._validate_once(name, type(value), value)
+            else:
+                self._validate(name, value)
+
+    @classmethod
+    def _validate(cls, name, value):
         validate_parameter_constraints(
-            self._parameter_constraints, changed, caller_name=type(self).__name__
+            cls._parameter_constraints, {name: value}, caller_name=cls.__name__
         )
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def _validate_once(cls, name, kind, value):
+        # What raises is not remembered.
+        cls._validate(name, value)
 
 
 class ShortReprMixin:

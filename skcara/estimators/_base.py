@@ -201,7 +201,7 @@ class BaseCaLinearModel(LinearModel):
             source,
             tol=self.tol,
             max_iter=self.max_iter,
-            observer=on_round,
+            observer=on_round if observer.is_heard else None,
         )
         return [to_user(result.evaluation.params) for result in results], results
 

@@ -62,6 +62,11 @@ class FitObserver:
                 **self._data, reconstruction_attributes=self._attributes
             )
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody wants to know of rounds: to tell nobody takes time, too."""
+        return bool(self._estimator.verbose) or self._context is not None
+
     def on_round(self, number, record, attributes) -> bool:
         """Tell everybody about a round; return whether somebody asks to stop.
 

@@ -124,21 +124,22 @@ class DualGap:
 
 def _dual_value(residual, l1, l2):
     """Value of the better dual point, for the worst that the sums may hide."""
-    coef, correlation = residual.coef, residual.covariance
+    coef, sizes, correlation = residual.coef, residual.coef_sizes, residual.covariance
     error, positive = residual.covariance_error, residual.is_positive
     # theta' mu y with y = r + X coef + intercept and a centred theta.
     product = residual.square + coef @ correlation
-    product -= residual.square_error + np.abs(coef) @ error
+    product -= residual.square_error + sizes @ error
     largest_square = residual.square + residual.square_error
     values = []
     if l2 > 0:
         reach = np.where(positive, correlation, np.abs(correlation)) + error
-        conjugate = np.sum(np.maximum(reach - l1, 0.0) ** 2) / (2 * l2)
+        excess = np.maximum(reach - l1, 0.0)
+        conjugate = excess @ excess / (2 * l2)
         values.append(product - 0.5 * largest_square - conjugate)
     if l1 > 0:
         shrunk = correlation - l2 * coef
         reach = np.where(positive, shrunk, np.abs(shrunk)) + error
-        reach += 4 * _EPS * l2 * np.abs(coef)
+        reach += 4 * _EPS * l2 * sizes
         largest = reach.max(initial=0.0)
         shrink = l1 / largest if largest > l1 else 1.0
         square = largest_square + l2 * (coef @ coef)
@@ -151,8 +152,8 @@ class _Residual:
 
     Attributes
     ----------
-    coef : ndarray of shape (n_features,)
-        Coefficients of the user.
+    coef, coef_sizes : ndarray of shape (n_features,)
+        Coefficients of the user, and their absolute values.
     is_positive : ndarray of bool of shape (n_features,)
         Which of them must not be negative.
     square, mean : float
@@ -181,7 +182,7 @@ class _Residual:
             error = evaluation.gradient_error[:, 0]
             square_error = 2.0 * evaluation.loss_error
         gradient, scale = evaluation.gradient[:, 0], coordinates.scale
-        self.coef = self._rounding.coef
+        self.coef, self.coef_sizes = self._rounding.coef, self._rounding.coef_sizes
         self.is_positive = penalty.positive[:n_features, 0]
         self.square, self.square_error = 2.0 * evaluation.loss, square_error
         self.covariance = -scale * gradient[:n_features]
@@ -218,7 +219,7 @@ class _Residual:
         size = math.hypot(math.sqrt(self.square), self.mean)
         size = max(size, self._rounding.residual)
         rounding = expected * self.spread + 32 * _EPS * self._rounding.columns * size
-        rounding += 4 * _EPS * (self._l1 + self._l2 * np.abs(self.coef))
+        rounding += 4 * _EPS * (self._l1 + self._l2 * self.coef_sizes)
         is_small = wrong <= rounding
         return bool(mean <= expected) and np.count_nonzero(is_small) == is_small.size
 

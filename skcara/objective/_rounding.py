@@ -54,24 +54,26 @@ class PassRounding:
         Size of the error of a sum of residuals, where roundings are as good as random.
     columns : ndarray of shape (n_features,)
         Sizes of the columns of ``X``.
-    coef : ndarray of shape (n_features,)
-        Coefficients of the user.
+    coef, coef_sizes : ndarray of shape (n_features,)
+        Coefficients of the user, and their absolute values.
     """
 
     def __init__(self, problem, params, loss):
         coordinates, moments = problem.coordinates, problem.column_moments
         user_coef, user_intercept = coordinates.to_user(params)
         self.coef = user_coef[:, 0]
+        self.coef_sizes = applied = np.abs(self.coef)
         self.columns = np.sqrt(moments.variance + moments.mean**2)
-        self._sizes, applied, intercept = self.columns, self.coef, user_intercept[0]
+        self._sizes, intercept = self.columns, user_intercept[0]
         predicted = 0.0
         if coordinates.is_explicit:
             # The intercept of the user is rounded as well.
-            predicted = np.abs(coordinates.shift) @ np.abs(applied) + abs(intercept)
+            predicted = np.abs(coordinates.shift) @ applied + abs(intercept)
             offset = moments.mean - coordinates.shift
             self._sizes = np.sqrt(moments.variance + offset**2) / coordinates.scale
-            applied, intercept = params[: problem.n_features, 0], params[-1, 0]
-        predicted += self._sizes @ np.abs(applied) + abs(intercept)
+            applied = np.abs(params[: problem.n_features, 0])
+            intercept = params[-1, 0]
+        predicted += self._sizes @ applied + abs(intercept)
         self._problem, self._size = problem, math.sqrt(2.0 * loss)
         read = math.sqrt(problem.target_moments.mean_square) + self._size
         chain = problem.n_params + _ENTRY_OPERATIONS

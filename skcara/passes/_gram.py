@@ -102,8 +102,9 @@ class _GramTask(SumTask):
     def _shift_rows(self):
         # As many rows as a chunk: NumPy is slow at adding a short row to each of many.
         facts = self._problem.facts
-        n_rows = min(facts.chunk_rows, facts.n_rows)
-        return np.tile(self._problem.coordinates.implicit_shift, (n_rows, 1))
+        rows = np.empty((min(facts.chunk_rows, facts.n_rows), facts.n_features))
+        rows[:] = self._problem.coordinates.implicit_shift
+        return rows
 
     def _factors(self, chunk):
         """What rows are multiplied by, (n_requests + 1, n_rows): targets, and ones.

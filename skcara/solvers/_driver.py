@@ -257,7 +257,7 @@ class _SolverRun(_Run):
         self._number, self._n_rows = number, n_rows
         self._tol, self._max_iter, self._observer = tol, max_iter, observer
         self._started = time.perf_counter()
-        self._records: list[np.ndarray] = []
+        self._records: list[tuple] = []
         self._best: Evaluation | None = None
         # The best one within the tolerance.
         self._accepted: Evaluation | None = None
@@ -285,9 +285,8 @@ class _SolverRun(_Run):
         record = self._record(index, current)
         if self._best is None or evaluation.objective <= self._best.objective:
             self._best = evaluation
-        observer = self._observer
-        stop_requested = observer is not None and observer(
-            self._number, record[()], evaluation
+        stop_requested = self._observer is not None and self._observer(
+            self._number, np.array(record, dtype=HISTORY_DTYPE)[()], evaluation
         )
         if evaluation.stop_value <= self._tol:
             accepted = self._accepted
@@ -326,18 +325,15 @@ class _SolverRun(_Run):
         self._n_calibrations += current.n_calibrations
         if measure is not None:
             self._measure = measure
-        record = np.array(
-            (
-                index,
-                self.passes,
-                time.perf_counter() - self._started,
-                evaluation.objective,
-                evaluation.optimality,
-                0 if measure is None else len(measure.indices),
-                current.inner_steps,
-                evaluation.stop_value,
-            ),
-            dtype=HISTORY_DTYPE,
+        record = (
+            index,
+            self.passes,
+            time.perf_counter() - self._started,
+            evaluation.objective,
+            evaluation.optimality,
+            0 if measure is None else len(measure.indices),
+            current.inner_steps,
+            evaluation.stop_value,
         )
         self._records.append(record)
         return record

@@ -251,9 +251,10 @@ def column_moments(problem, sums: GramSums) -> ColumnMoments | None:
         return ColumnMoments(np.zeros(n_features), square)
     offset = sums.gram[:n_features, -1] * coordinates.scale
     variance = np.maximum(square - offset**2, 0.0)
-    is_lost = variance * _MAX_VARIANCE_ERROR < sums.rounding * square
-    if problem.facts.is_sparse and is_lost.any():
-        return None
+    if problem.facts.is_sparse:
+        is_lost = variance * _MAX_VARIANCE_ERROR < sums.rounding * square
+        if is_lost.any():
+            return None
     # What is left of a constant column after the subtraction is rounding.
     variance[variance <= 64 * _EPS * square] = 0.0
     return ColumnMoments(coordinates.shift + offset, variance)
