@@ -15,6 +15,7 @@ from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._linear import linear_predictions
 from skcara.data._products import gram, predictions, weighted_sums
+from skcara.data._reference import weighted_centre, weighted_square
 from skcara.data._row_labels import ContiguousLabels, StackedLabels, labels_between
 from skcara.data._rows import (
     append_ones,
@@ -36,7 +37,6 @@ from skcara.data._source import (
     Source,
     TargetMoments,
     chunk_rows_for,
-    weighted_centre,
 )
 from skcara.data._sparse_gram import SparseGram
 from skcara.data._threads import Threads
@@ -83,6 +83,7 @@ __all__ = [
     "squared_product",
     "transposed",
     "weighted_centre",
+    "weighted_square",
     "weighted_sums",
     "with_entries",
 ]

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from skcara.data._chunk import Chunk, Task
+from skcara.data._reference import weighted_centre, weighted_square
 from skcara.data._rows import row_range, with_entries
 from skcara.data._sampling import PriorityRows, stratified_rows
 from skcara.data._threads import Threads
@@ -87,6 +88,9 @@ class Facts:
     reference_row : ndarray of shape (n_features,)
         Mean of some rows: a point near the mean of all rows, around which sums do not
         cancel. Zero in a column of sparse rows unless all of them have an entry there.
+    reference_square : ndarray of shape (n_features,)
+        Mean square of their deviations from it, or of sparse rows themselves; zero
+        where it is nothing but rounding.
     reference_target : ndarray of shape () or (n_targets,)
         Mean of the targets of the same rows; of no use for class codes.
     target_moments : tuple of TargetMoments
@@ -104,6 +108,7 @@ class Facts:
     has_weights: bool
     total_weight: float
     reference_row: np.ndarray
+    reference_square: np.ndarray
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
     n_drawable: int | None = None
@@ -181,6 +186,7 @@ class ArraySource:
         seen, target = self.glance(), np.zeros(())
         if self._has_numbers:
             target = weighted_centre(seen.target, seen.weights)
+        row = weighted_centre(seen.rows, seen.weights)
         return Facts(
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -190,7 +196,8 @@ class ArraySource:
             depth=self._depth,
             has_weights=self.weights is not None,
             total_weight=float(total),
-            reference_row=weighted_centre(seen.rows, seen.weights),
+            reference_row=row,
+            reference_square=weighted_square(seen.rows, seen.weights, row),
             reference_target=target,
             target_moments=self._target_moments(float(total), target),
         )
@@ -352,23 +359,6 @@ class ArraySource:
             atom=self.atom,
             n_jobs=self.n_jobs,
         )
-
-
-def weighted_centre(values, weights):
-    """Weighted mean of the columns, exactly the value of a constant column.
-
-    It is zero in a column of sparse rows that has no entry in some of them.
-    """
-    if sparse.issparse(values):
-        is_full = np.bincount(values.indices, minlength=values.shape[1]) == len(weights)
-        centre = np.zeros(values.shape[1])
-        centre[is_full] = weighted_centre(values[:, is_full].toarray(), weights)
-        return centre
-    mean = weights @ values / weights.sum()
-    # Two rows tell of most columns that they are not constant.
-    if not np.count_nonzero(values[0] == values[-1]):
-        return mean
-    return np.where((values == values[0]).all(axis=0), values[0], mean)
 
 
 def _deviation_sums(deviations, weights):

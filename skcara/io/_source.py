@@ -14,7 +14,14 @@ from typing import Protocol, Self
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from skcara.data import Chunk, Facts, TargetMoments, Task, weighted_centre
+from skcara.data import (
+    Chunk,
+    Facts,
+    TargetMoments,
+    Task,
+    weighted_centre,
+    weighted_square,
+)
 from skcara.io._blocks import Layout, as_chunk, pick_rows
 from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
@@ -187,6 +194,7 @@ class DataSource:
     def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
         seen = glanced_rows(pool, preparation)
+        row = weighted_centre(seen.rows, seen.weights)
         return Facts(
             n_rows=survey.n_rows,
             n_features=layout.n_features,
@@ -196,7 +204,8 @@ class DataSource:
             depth=self._reader.depth(survey.n_rows),
             has_weights=layout.has_weights,
             total_weight=survey.total_weight,
-            reference_row=weighted_centre(seen.rows, seen.weights),
+            reference_row=row,
+            reference_square=weighted_square(seen.rows, seen.weights, row),
             reference_target=weighted_centre(seen.target, seen.weights),
             n_drawable=len(pool.indices),
         )
@@ -279,6 +288,7 @@ class PartsSource:
             self.facts,
             n_features=len(features),
             reference_row=self.facts.reference_row[features],
+            reference_square=self.facts.reference_square[features],
         )
         if not facts.is_sparse:
             facts = replace(facts, n_entries=facts.n_rows * len(features))

@@ -107,9 +107,8 @@ class DualGap:
     def measure(self, problem, evaluation):
         """Return the relative gap and the gap."""
         residual = _Residual(problem, evaluation)
-        # The intercept has none.
-        l1 = float(problem.user_penalty.l1.max())
-        l2 = float(problem.user_penalty.l2.max())
+        # That of all columns; the intercept behind them has none.
+        l1, l2 = problem.user_penalty.l1.item(0), problem.user_penalty.l2.item(0)
         if l1 == 0 and l2 == 0:
             return residual.largest_correlation(), np.nan
         objective, dual = evaluation.objective, _dual_value(residual, l1, l2)

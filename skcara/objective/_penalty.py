@@ -19,10 +19,11 @@ def violation(params, slope, l1, positive):
     At zero the subdifferential of the L1 part is ``[-l1, l1]``; under positivity it
     also contains everything below.
     """
-    is_zero = params == 0
     if np.count_nonzero(positive):
-        slope = np.where(is_zero & positive, np.minimum(slope, 0.0), slope)
-    return np.maximum(np.abs(slope + np.sign(params) * l1) - is_zero * l1, 0.0)
+        slope = np.where((params == 0) & positive, np.minimum(slope, 0.0), slope)
+    pull = np.sign(params) * l1
+    # What is subtracted is the strength at zero, and nothing elsewhere.
+    return np.maximum(np.abs(slope + pull) - (l1 - np.abs(pull)), 0.0)
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,20 @@ rows is enough to make the columns comparable.
 """
 
 import numpy as np
-from scipy import sparse
 
-from skcara.data import Coordinates, Source, centred_strips
-
-_EPS = np.finfo(np.float64).eps
+from skcara.data import Coordinates, Source
 
 
 def standardised(source: Source, fit_intercept: bool) -> Coordinates:
     """Columns of about unit variance, centred if possible."""
-    shift = _centre(source, fit_intercept)
-    return Coordinates(shift, _spread(source, shift), fit_intercept)
+    facts, shift = source.facts, _centre(source, fit_intercept)
+    square = facts.reference_square
+    if not (fit_intercept or facts.is_sparse):
+        square = square + facts.reference_row**2
+    scale = np.sqrt(square)
+    # A column that is constant on the rows that were seen gives no scale.
+    scale[scale == 0] = 1.0
+    return Coordinates(shift, scale, fit_intercept)
 
 
 def centred(source: Source, fit_intercept: bool) -> Coordinates:
@@ -31,20 +34,3 @@ def _centre(source, fit_intercept):
     if fit_intercept and not facts.is_sparse:
         return facts.reference_row
     return np.zeros(facts.n_features)
-
-
-def _spread(source, shift):
-    """Weighted spread of the columns around ``shift`` on up to a few thousand rows."""
-    seen = source.glance()
-    rows, shares = seen.rows, seen.weights / seen.weights.sum()
-    if sparse.issparse(rows):
-        square = shares @ rows.power(2)
-    else:
-        square = np.zeros(len(shift))
-        for part, deviations in centred_strips(rows, shift):
-            square += shares[part] @ np.square(deviations, out=deviations)
-    # A column that is constant on the sample gives no scale; what is left of it is the
-    # rounding of a sum over the rows.
-    spread = np.sqrt(square)
-    spread[spread <= rows.shape[0] * _EPS * np.abs(shift)] = 1.0
-    return spread
