@@ -1,4 +1,7 @@
-"""A point near all rows, and how far they are from it, learned from some of them."""
+"""A point near all rows, and how far they are from it, learned from some of them.
+
+The shares of the rows are weights that add up to one.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -8,30 +11,29 @@ from skcara.data._rows import centred_strips
 _EPS = np.finfo(np.float64).eps
 
 
-def weighted_centre(values, weights):
+def weighted_centre(values, shares):
     """Weighted mean of the columns, exactly the value of a constant column.
 
     It is zero in a column of sparse rows that has no entry in some of them.
     """
     if sparse.issparse(values):
-        is_full = np.bincount(values.indices, minlength=values.shape[1]) == len(weights)
+        is_full = np.bincount(values.indices, minlength=values.shape[1]) == len(shares)
         centre = np.zeros(values.shape[1])
-        centre[is_full] = weighted_centre(values[:, is_full].toarray(), weights)
+        centre[is_full] = weighted_centre(values[:, is_full].toarray(), shares)
         return centre
-    mean = weights @ values / weights.sum()
+    mean = shares @ values
     # Two rows tell of most columns that they are not constant.
     if not np.count_nonzero(values[0] == values[-1]):
         return mean
     return np.where((values == values[0]).all(axis=0), values[0], mean)
 
 
-def weighted_square(rows, weights, centre):
+def weighted_square(rows, shares, centre):
     """Weighted mean square of the deviations of the columns from their centre.
 
     It is exactly zero for a column in which nothing but rounding is left of them. The
     mean squares of sparse rows are those of their entries.
     """
-    shares = weights / weights.sum()
     if sparse.issparse(rows):
         return shares @ rows.power(2)
     square = np.zeros(len(centre))

@@ -184,9 +184,10 @@ class ArraySource:
         """What is known before the first pass; reads targets and weights only."""
         total = self.n_rows if self.weights is None else self.weights.sum()
         seen, target = self.glance(), np.zeros(())
+        shares = seen.weights / seen.weights.sum()
         if self._has_numbers:
-            target = weighted_centre(seen.target, seen.weights)
-        row = weighted_centre(seen.rows, seen.weights)
+            target = weighted_centre(seen.target, shares)
+        row = weighted_centre(seen.rows, shares)
         return Facts(
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -197,7 +198,7 @@ class ArraySource:
             has_weights=self.weights is not None,
             total_weight=float(total),
             reference_row=row,
-            reference_square=weighted_square(seen.rows, seen.weights, row),
+            reference_square=weighted_square(seen.rows, shares, row),
             reference_target=target,
             target_moments=self._target_moments(float(total), target),
         )
@@ -227,7 +228,8 @@ class ArraySource:
         """Moments of the targets, from sums around a reference near their means."""
         if not self._has_numbers:
             return ()
-        targets, origins = self.target.reshape(self.n_rows, -1).T, reference.reshape(-1)
+        targets = self.target.reshape(self.n_rows, -1).T
+        origins = reference.reshape(-1).tolist()
         sums = [[0.0, 0.0] for _ in origins]
         for part in self._slices(0, self.n_rows):
             weights = None if self.weights is None else self.weights[part]
@@ -235,7 +237,7 @@ class ArraySource:
                 first, second = _deviation_sums(target[part] - origin, weights)
                 own[0], own[1] = own[0] + first, own[1] + second
         return tuple(
-            TargetMoments.from_means(float(origin), float(s / total), float(q / total))
+            TargetMoments.from_means(origin, s / total, q / total)
             for origin, (s, q) in zip(origins, sums, strict=True)
         )
 
@@ -364,11 +366,11 @@ class ArraySource:
 def _deviation_sums(deviations, weights):
     """Weighted sums of numbers and of their squares."""
     if weights is None:
-        return deviations.sum(), deviations @ deviations
+        return float(deviations.sum()), float(deviations @ deviations)
     # Rows of weight zero may hold anything.
     deviations = np.where(weights > 0, deviations, 0.0)
     weighted = deviations * weights
-    return weighted.sum(), weighted @ deviations
+    return float(weighted.sum()), float(weighted @ deviations)
 
 
 def _readable(rows):

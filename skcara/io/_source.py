@@ -194,7 +194,8 @@ class DataSource:
     def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
         seen = glanced_rows(pool, preparation)
-        row = weighted_centre(seen.rows, seen.weights)
+        shares = seen.weights / seen.weights.sum()
+        row = weighted_centre(seen.rows, shares)
         return Facts(
             n_rows=survey.n_rows,
             n_features=layout.n_features,
@@ -205,8 +206,8 @@ class DataSource:
             has_weights=layout.has_weights,
             total_weight=survey.total_weight,
             reference_row=row,
-            reference_square=weighted_square(seen.rows, seen.weights, row),
-            reference_target=weighted_centre(seen.target, seen.weights),
+            reference_square=weighted_square(seen.rows, shares, row),
+            reference_target=weighted_centre(seen.target, shares),
             n_drawable=len(pool.indices),
         )
 

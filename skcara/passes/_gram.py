@@ -139,7 +139,7 @@ class _GramTask(SumTask):
         # In this order BLAS reads the long side of both one after the other.
         sums = rows.T @ factors.T if is_sparse else (factors @ rows).T
         squares = np.array([factor @ factor for factor in factors[:-1]])
-        return [matrix, sums, factors[:-1] @ factors[-1], squares]
+        return [matrix, sums, factors @ factors[-1], squares]
 
     def finish(self, total):
         """Return one answer for each request."""
@@ -150,7 +150,7 @@ class _GramTask(SumTask):
             depth = max(depth, collected.depth)
         coordinates, weight = self._problem.coordinates, self._problem.total_weight
         shift, scale = coordinates.implicit_shift, coordinates.implicit_scale
-        masses = np.array([*masses, weight])
+        masses[-1] = weight  # without the rounding of its sum
         # The intercept, if there is one, is a column of ones behind the features.
         n_features, n_params = len(matrix), self._problem.n_params
         sizes, gram = np.empty(n_params), np.empty((n_params, n_params))
