@@ -66,7 +66,7 @@ class CachedSignatureMixin:
             if value is default or is_same:
                 continue
             if type(value) in _PLAIN_TYPES:
-                self._validate_once(name, type(value), value)
+                self._validate_once(name, value)
             else:
                 self._validate(name, value)
 
@@ -77,8 +77,8 @@ class CachedSignatureMixin:
         )
 
     @classmethod
-    @lru_cache(maxsize=1024)
-    def _validate_once(cls, name, kind, value):
+    @lru_cache(maxsize=1024, typed=True)
+    def _validate_once(cls, name, value):
         # What raises is not remembered.
         cls._validate(name, value)
 

@@ -194,6 +194,7 @@ class DataSource:
     def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
         seen = glanced_rows(pool, preparation)
+        assert seen.weights is not None, "they stand for rows that were not seen"
         shares = seen.weights / seen.weights.sum()
         row = weighted_centre(seen.rows, shares)
         return Facts(

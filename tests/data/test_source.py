@@ -179,6 +179,25 @@ def test_targets_of_weight_zero_do_not_enter_the_moments(fill):
     assert two[1] == pytest.approx(one[1])
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_facts_tell_how_far_rows_are_from_the_reference(weighted):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 4)) * [1e-8, 1.0, 1e8, 1.0] + [0.0, 1e6, 1e8, 0.0]
+    X[:, 3] = 0.1
+    weights = rng.random(3000) if weighted else None
+    facts = ArraySource(X, X[:, 1], weights).facts
+    mean = np.average(X, axis=0, weights=weights)
+    square = np.average((X - mean) ** 2, axis=0, weights=weights)
+    assert_allclose(facts.reference_square[:3], square[:3], rtol=1e-8)
+    # Nothing is left of a constant column.
+    assert facts.reference_row[3] == 0.1
+    assert facts.reference_square[3] == 0.0
+    rows = sparse.csr_array(X)
+    facts = ArraySource(rows, X[:, 1], weights).facts
+    square = np.average(X**2, axis=0, weights=weights)
+    assert_allclose(facts.reference_square, square, rtol=1e-12)
+
+
 def test_facts_are_the_moments_of_the_targets():
     rng = np.random.default_rng(0)
     targets, weights = rng.standard_normal((9000, 3)) + 1e6, rng.random(9000)

@@ -219,3 +219,19 @@ def test_progress_bar_of_sklearn(capsys):
     X, y = regression()
     CaLasso(0.01).set_callbacks(ProgressBar()).fit(X, y)
     assert "CaLasso" in capsys.readouterr().out
+
+
+def test_a_value_that_was_valid_once_makes_no_other_valid():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
+    CaLasso(alpha=0.5, max_iter=7, l1_ratio=1).fit(X, y)
+    # Equal and hashed alike, but of other types.
+    for wrong in ({"max_iter": 7.0}, {"fit_intercept": 1.0}, {"max_iter": "7"}):
+        for _ in range(2):  # what is refused is refused again
+            with pytest.raises(ValueError, match=next(iter(wrong))):
+                CaLasso(**wrong).fit(X, y)
+    # Valid for one parameter or estimator only.
+    with pytest.raises(ValueError, match="l1_ratio"):
+        CaLasso(alpha=7, l1_ratio=7).fit(X, y)
+    with pytest.raises(ValueError, match="tol"):
+        CaLasso(alpha=0.5, tol=[0.5]).fit(X, y)
