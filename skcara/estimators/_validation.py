@@ -1,5 +1,6 @@
 """Checks at the border: what passes here is trusted by all the layers below."""
 
+import math
 from contextlib import contextmanager
 from numbers import Integral
 
@@ -90,9 +91,9 @@ def _is_clean(X, y):
     )
     if not are_plain or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
         return False
-    if _is_checked_before(X) and not np.isfinite(X.sum()):
+    if _is_checked_before(X) and not math.isfinite(X.sum()):
         return False
-    return bool(np.isfinite(y.sum()))
+    return math.isfinite(y.sum())
 
 
 @contextmanager

@@ -124,26 +124,34 @@ class DualGap:
 def _dual_value(residual, l1, l2):
     """Value of the better dual point, for the worst that the sums may hide."""
     coef, sizes, correlation = residual.coef, residual.coef_sizes, residual.covariance
-    error, positive = residual.covariance_error, residual.is_positive
+    error = residual.covariance_error
     # theta' mu y with y = r + X coef + intercept and a centred theta.
     product = residual.square + coef @ correlation
     product -= residual.square_error + sizes @ error
     largest_square = residual.square + residual.square_error
     values = []
     if l2 > 0:
-        reach = np.where(positive, correlation, np.abs(correlation)) + error
+        reach = _reach(correlation, residual.is_positive) + error
         excess = np.maximum(reach - l1, 0.0)
         conjugate = excess @ excess / (2 * l2)
         values.append(product - 0.5 * largest_square - conjugate)
     if l1 > 0:
         shrunk = correlation - l2 * coef
-        reach = np.where(positive, shrunk, np.abs(shrunk)) + error
+        reach = _reach(shrunk, residual.is_positive) + error
         reach += 4 * _EPS * l2 * sizes
         largest = reach.max(initial=0.0)
         shrink = l1 / largest if largest > l1 else 1.0
         square = largest_square + l2 * (coef @ coef)
         values.append(shrink * product - 0.5 * shrink**2 * square)
     return max(values)
+
+
+def _reach(correlation, is_positive):
+    """How much of the penalty each column uses up."""
+    size = np.abs(correlation)
+    if np.count_nonzero(is_positive):
+        return np.where(is_positive, correlation, size)
+    return size
 
 
 class _Residual:

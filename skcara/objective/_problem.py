@@ -181,7 +181,7 @@ class Problem:
     @property
     def reference_target(self) -> float:
         """Target of some row."""
-        return float(self.facts.reference_target.flat[self.column or 0])
+        return self.facts.reference_target.item(self.column or 0)
 
     # ---- variants --------------------------------------------------------------
 
