@@ -106,11 +106,20 @@ def correlation_rows(problem) -> int:
     )
 
 
-def max_sampled_rows(problem, *, copied: bool = True) -> int:
-    """Most rows of a measure, and of one whose rows are copied."""
+def max_sampled_rows(problem, *, copied: bool = True, free_bytes: int = 0) -> int:
+    """Most rows of a measure, and of one whose rows are copied.
+
+    Parameters
+    ----------
+    problem : Problem
+    copied : bool
+        Whether the rows are copied.
+    free_bytes : int
+        Memory of a copy that does not count, because as much is in use anyway.
+    """
     rows = _MAX_SHARE * problem.n_rows
     if copied:
-        free_rows = _FREE_BYTES / _row_bytes(problem)
+        free_rows = max(_FREE_BYTES, free_bytes) / _row_bytes(problem)
         rows = min(rows, max(_MAX_COPIED_SHARE * problem.n_rows, free_rows))
         rows = min(rows, _n_drawable(problem))
     return int(rows)

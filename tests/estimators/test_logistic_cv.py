@@ -147,6 +147,45 @@ def test_scores_of_nearly_separable_classes(seed, noise, middle):
         np.testing.assert_allclose(-search.scores_[:, 0], exact, rtol=1e-6)
 
 
+def one_hot(rng, n_rows, n_variables, n_levels):
+    """Dense dummies of variables with many rare levels, all of which are kept."""
+    X = np.zeros((n_rows, n_variables * n_levels))
+    for variable in range(n_variables):
+        frequency = rng.dirichlet(np.full(n_levels, 0.2))
+        levels = rng.choice(n_levels, n_rows, p=frequency)
+        X[np.arange(n_rows), variable * n_levels + levels] = 1.0
+    score = X @ rng.standard_normal(X.shape[1])
+    return X, (rng.logistic(size=n_rows) < score - score.mean()).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        # The models of all columns take more memory than the rows of a sample.
+        ("gaussian", {}),
+        ("one-hot", {}),
+        # A sample of a few rows per coordinate, with next to no curvature where rare
+        # levels are predicted with near certainty: steps must not go too far.
+        ("one-hot", {"Cs": 3, "cv": 3}),
+    ],
+)
+def test_searches_with_few_rows_for_many_columns_converge(kind, options):
+    rng = np.random.default_rng(2)
+    if kind == "gaussian":
+        X, y = classification(rng, 20_000, 150)
+    else:
+        X, y = one_hot(rng, 30_000, 12, 15)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        search = CaLogisticRegressionCV(random_state=0, **options).fit(X, y)
+    assert search.n_passes_ < 60
+    # Folds of each class in the order of the rows, as everywhere in scikit-learn.
+    splits = list(StratifiedKFold(options.get("cv", 5)).split(X, y))[-1:]
+    last = search.Cs_[[0, -1]]
+    exact = exact_losses(X, y, splits, last)
+    np.testing.assert_allclose(-search.scores_[-1:, 0, [0, -1]], exact, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n_rows", [2000, MANY_ROWS])
 def test_scores_of_several_classes(n_rows, rng):
     X, y = classification(rng, n_rows, n_classes=4)

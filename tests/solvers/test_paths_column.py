@@ -126,3 +126,16 @@ def test_an_anchor_without_a_score_gives_way_to_one_that_is_as_good():
     column.learn(2 * gradient, TestSet(0.7, rng.standard_normal((4, 1))))
     assert not column.is_rejected
     assert column.score_loss == pytest.approx(0.7)
+
+
+def test_a_step_that_changes_predictions_much_is_shortened():
+    column, rng = make_column()
+    column.learn(rng.standard_normal((4, 1)), None)
+    column.step()
+    way = column.params - column.base
+    column.shorten(0.1)
+    np.testing.assert_array_equal(column.params - column.base, way)
+    column.shorten(1e6)
+    share = np.linalg.norm(column.params - column.base) / np.linalg.norm(way)
+    assert share < 1e-5
+    np.testing.assert_allclose(column.params - column.base, share * way)

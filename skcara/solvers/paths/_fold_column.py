@@ -55,6 +55,10 @@ _MIN_SHARE = 1e-9
 _SINGLE_ROUNDING = 1e-10
 # Share of the largest error of a score that the noise of gradients may have.
 _MAX_NOISE = 0.1
+# Largest change of a prediction by a step. Where rows are predicted with near certainty
+# there is next to no curvature: a step of a model may go a million times too far, and
+# each halving costs a read.
+_MAX_REACH = 4.0
 
 
 class Quality(Enum):
@@ -270,6 +274,14 @@ class Column:
             self.params = 0.5 * (self.base + self.params)
         else:
             self.params = self._candidate
+
+    def shorten(self, reach: float) -> None:
+        """Shorten a step that changes predictions by up to ``reach``, if that is much.
+
+        All steps start downhill: shorter ones are no worse.
+        """
+        if reach > _MAX_REACH:
+            self.params = self.base + _MAX_REACH / reach * (self.params - self.base)
 
 
 class _LastStep(NamedTuple):

@@ -18,8 +18,7 @@ from skcara.solvers.paths._near_hessians import NearHessians
 
 # Disappointing steps after which a Hessian of all rows is worth its price.
 _PATIENCE = 2
-# Share of the memory of X that all models may take before they are made anew in each
-# round, and the Hessians of one read.
+# Share of the memory of X that the Hessians of one read may take.
 _MODEL_SHARE, _FREE_MODEL_BYTES = 0.05, 2**23
 
 
@@ -29,22 +28,14 @@ class FoldModels:
     Parameters
     ----------
     problems : FoldProblems
-    n_columns : int
-        Number of all columns of the search.
-
-    Attributes
-    ----------
-    are_kept : bool
-        Whether all models together are small enough to be kept between rounds.
     """
 
-    def __init__(self, problems: FoldProblems, n_columns: int):
+    def __init__(self, problems: FoldProblems):
         self._problems, self._full = problems, problems.all_rows
         self._model_bytes = 8 * self._full.n_coords**2
         self._affordable_bytes = max(
             _MODEL_SHARE * 8 * self._full.facts.n_entries, _FREE_MODEL_BYTES
         )
-        self.are_kept = n_columns * self._model_bytes <= self._affordable_bytes
 
     def use_sample(
         self, sample: FoldSample, columns: list[Column], *, at_anchors: bool = True

@@ -129,14 +129,16 @@ class _FoldSearch:
             for number in range(n_penalties)
         ]
         self.active, self.n_done = list(self.columns), 0
-        self._models = FoldModels(problems, len(self.columns))
+        self._models = FoldModels(problems)
         self._reads = FoldReads(problems, tol)
         facts, n_params = self._full.facts, self._full.n_params
         n_entries = facts.n_rows * n_params
         if facts.is_sparse:
             n_entries = facts.n_entries + facts.n_rows
         self._has_all_rows = n_entries <= _SMALL_ENTRIES
-        self._max_size = max_sampled_rows(self._full)
+        # The models of all columns are in memory; a sample may be as large as they are.
+        model_bytes = 8 * self._full.n_coords**2 * len(self.columns)
+        self._max_size = max_sampled_rows(self._full, free_bytes=model_bytes)
         self._size = min(measure_rows(self._full), self._max_size)
         self._drawn: FoldSample | None = None
         self._influence: tuple[np.ndarray, np.ndarray] | None = None
@@ -277,7 +279,7 @@ class _FoldSearch:
         self.n_done += len(self.active) - len(left)
         self.active = [column for column in left if not column.is_stalled]
         for column in self.columns:
-            if not self._models.are_kept or column not in self.active:
+            if column not in self.active:
                 column.model = None
 
     def advance(self):
@@ -293,12 +295,20 @@ class _FoldSearch:
         for column in columns:
             if column not in far:
                 column.step()
-        if not far:
+        if far:
+            self._minimise_tilted(far)
+        if self._has_all_rows:
             return
-        anchors = [column.anchor.params for column in far]
-        models = [column.model for column in far]
-        points = self._points(far, anchors, self._sample, models)
-        gradients = np.array([column.anchor.gradient for column in far])
+        steps = [column.params - column.base for column in columns]
+        for column, reach in zip(columns, self._reach(columns, steps), strict=True):
+            column.shorten(reach)
+
+    def _minimise_tilted(self, columns):
+        """Minimise on the sample, with weights and a tilt that make gradients exact."""
+        anchors = [column.anchor.params for column in columns]
+        models = [column.model for column in columns]
+        points = self._points(columns, anchors, self._sample, models)
+        gradients = np.array([column.anchor.gradient for column in columns])
         if not self._has_all_rows:
             weights = calibrate_folds(
                 self._sample, points.params, points.weights, gradients
@@ -307,7 +317,7 @@ class _FoldSearch:
         _, found = self._sample.evaluate(points.params, points.weights)
         tilt = Tilt(gradients - found, self._damping(np.inf))
         hessians = NearHessians(self._sample)
-        self._take_over(far, hessians, points, tilt, self._accuracy)
+        self._take_over(columns, hessians, points, tilt, self._accuracy)
 
     def _far(self, columns):
         """Columns whose next step changes predictions too much for a model."""
@@ -320,10 +330,14 @@ class _FoldSearch:
         ]
         if not columns:
             return []
-        moves = np.array([column.move for column in columns])
-        weights = self._sample.weights[[column.fold for column in columns]]
-        is_far = self._sample.reach(moves, weights) > MODEL_REACH
+        reach = self._reach(columns, [column.move for column in columns])
+        is_far = reach > MODEL_REACH
         return [one for one, far in zip(columns, is_far, strict=True) if far]
+
+    def _reach(self, columns, steps):
+        """Largest changes of predictions of the sample by steps of some columns."""
+        weights = self._sample.weights[[column.fold for column in columns]]
+        return self._sample.reach(np.array(steps), weights)
 
     @property
     def _accuracy(self):
