@@ -118,10 +118,12 @@ def _is_tall(problem) -> bool:
 def has_small_hessian(problem) -> bool:
     """Whether the Hessian of all rows may be worth more than steps without it.
 
-    It is never worth it for more coordinates than rows: it would be singular, and
-    solving with it would cost more than a pass.
+    It is never worth it for more columns than rows: it would be singular, and solving
+    with it would cost more than a pass. With several outputs each row adds a matrix of
+    nearly as many ranks, so there may be more coordinates than rows.
     """
-    return problem.n_coords <= min(problem.n_rows, _MAX_HESSIAN_COORDS)
+    has_rows = problem.n_params <= problem.n_rows
+    return has_rows and problem.n_coords <= _MAX_HESSIAN_COORDS
 
 
 def has_cheap_gram(problem) -> bool:

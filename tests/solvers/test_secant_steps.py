@@ -230,6 +230,18 @@ def test_slow_contraction_asks_for_the_hessian():
     assert judged <= 1.01e-7
 
 
+@pytest.mark.parametrize("C", [100.0, 300.0])
+def test_many_classes_may_have_more_coordinates_than_rows(C):
+    # Labels without any meaning, 1240 coordinates and a weak penalty: without a Hessian
+    # several hundred steps.
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((500, 30)), rng.permutation(np.arange(500) % 40)
+    model = CaLogisticRegression(C=C, tol=1e-6, random_state=0).fit(X, y)
+    assert model.strategy_ == "secant steps"
+    assert len(model.history_) <= 90
+    assert logistic_violation(X, y, model.coef_, model.intercept_, C) <= 1.01e-6
+
+
 def test_more_columns_than_any_matrix_could_hold():
     rng = np.random.default_rng(0)
     X = sparse.random_array((300, 40_000), density=1e-3, format="csr", random_state=rng)
