@@ -134,14 +134,25 @@ def is_measure(indices, weights, n_rows):
 
 
 def allowed_seconds(fit, n_rounds):
-    """Generous: some seconds, the Gram matrix, twenty passes a round, and what a slow
-    method of recombination takes.
+    """Generous: some seconds, the Gram matrix, twenty passes a round, what a slow
+    method of recombination takes, and the recombinations of blocks.
     """
     n_rows, n_columns = fit.X.shape
     n_outputs = np.atleast_2d(fit.estimator.coef_).shape[0]
     work = float(n_rows) * n_columns * n_outputs * (n_columns + 20 * n_rounds)
     is_slow = fit.estimator.recombination not in ("auto", None)
-    return 5 + 2e-8 * work + 0.1 * is_slow * n_rounds
+    # A block recombines up to twice a round, half a millisecond each however few the
+    # rows are: calls, not entries. Twice that, for a machine with other work.
+    blocks = 2e-3 * n_blocks(fit.estimator)
+    return 5 + 2e-8 * work + (0.1 * is_slow + blocks) * n_rounds
+
+
+def n_blocks(model):
+    """Most blocks that move in a round; a single one is among the passes."""
+    if model.solver != "cabcd" or model.fraction is None:
+        return 0
+    n_coords = np.size(model.coef_) + np.size(model.intercept_)
+    return -(-n_coords // model.block_size)
 
 
 def examine_fit(seed) -> Report:

@@ -31,6 +31,10 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, check_cv
 
 from skcara import CaLassoCV, CaLogisticRegressionCV, lasso_path, logistic_path
 
+# Largest shift of dense columns, in their scales, that may wait until rows are added up:
+# the library documents it with its coordinates. Scales are those of a glance at the
+# rows, so it may be some per cent more.
+MOST_SHIFT = 1.1e3
 # Keeps the numbers of searches apart from those of other kinds.
 SEARCHES = 4
 # Relative error of a score without a warning, and the share of the mean square of y
@@ -225,8 +229,16 @@ class Units(NamedTuple):
         """Rows of positive weight in these units."""
         rows = Rows(search.X, weights)
         rows.X = (rows.X - self.origin - self.mean) / self.scale
-        # Sparse rows are shifted after they were added up.
-        rows.sizes = rows.sizes / self.scale if rows.is_sparse else np.abs(rows.X)
+        if rows.is_sparse:
+            # They are shifted after they were added up.
+            rows.sizes = rows.sizes / self.scale
+        else:
+            # So are dense ones if that costs no more than three digits: a shift of up
+            # to a thousand scales is part of what is added up, even where nothing is
+            # left of a constant column but the rounding of these sums.
+            shift = np.abs(self.origin + self.mean) / self.scale
+            is_explicit = shift > MOST_SHIFT
+            rows.sizes = np.abs(rows.X) + np.where(is_explicit, 0, shift)
         return rows
 
     def params(self, coef, intercept):

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from campaign import KINDS
-from campaign_fits import judge_fit
+from campaign_fits import allowed_seconds, judge_fit
 from campaign_judge import IS_PRECISE, Rows, judge_measure
 from campaign_problems import Fit, size_of
 from campaign_references import SquaredFold
@@ -58,6 +58,22 @@ def test_slice_of_searches(first):
 def test_searches_with_scores_that_training_rows_do_not_determine(seed):
     """They were a third too large, and off by a twentieth, without a warning."""
     assert not failures_of("searches", [seed])
+
+
+def test_constant_columns_round_like_their_values():
+    """All rows are (0, 1000): what is left of the gradient is rounding of thousands."""
+    assert not failures_of("searches", [51020000107])
+
+
+def test_time_is_allowed_for_every_block_of_a_round():
+    X, y = classification(n_rows=60)
+    model = CaLogisticRegression(
+        solver="cabcd", block_size=1, fraction=1.0, max_iter=1, tol=0.5
+    ).fit(X, y)
+    each = allowed_seconds(Fit(0, model, X, y, None, ()), 1000)
+    one = model.set_params(fraction=None)
+    at_once = allowed_seconds(Fit(0, one, X, y, None, ()), 1000)
+    assert each - at_once == pytest.approx(2 * (X.shape[1] + 1))
 
 
 @pytest.mark.parametrize("first", range(0, 600, 200))
