@@ -31,9 +31,9 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, check_cv
 
 from skcara import CaLassoCV, CaLogisticRegressionCV, lasso_path, logistic_path
 
-# Largest shift of dense columns, in their scales, that may wait until rows are added up:
-# the library documents it with its coordinates. Scales are those of a glance at the
-# rows, so it may be some per cent more.
+# Largest shift of dense columns, in their scales, that may wait until rows are added
+# up: the library documents it with its coordinates. Its scales are those of a glance at
+# the rows, so it may be some per cent more.
 MOST_SHIFT = 1.1e3
 # Keeps the numbers of searches apart from those of other kinds.
 SEARCHES = 4

@@ -313,6 +313,10 @@ STUDIES = {
         (0.1, 0.2, 0.7),
         ("search, one-hot", "search, dense levels"),
     ),
+    "solvers.paths._fold_column._MAX_REACH": (
+        (1.0, 16.0, 1e9),
+        ("search, one-hot", "search, dense levels"),
+    ),
     "solvers.paths._fold_newton._GRADIENTS_PER_ENTRY": (
         (1, 2, 6),
         ("search, one-hot",),
