@@ -65,6 +65,13 @@ def test_constant_columns_round_like_their_values():
     assert not failures_of("searches", [51020000107])
 
 
+def test_products_with_few_values_round_alike():
+    """Counts times a constant target, and columns of one value in logistic loss."""
+    assert not failures_of("fits", [71010001737, 71010016194])
+    X, weights = np.arange(2000.0)[:, None], np.ones(2000)
+    assert Rows(X % 8, weights).product_error > Rows(X, weights).product_error
+
+
 def test_time_is_allowed_for_every_block_of_a_round():
     X, y = classification(n_rows=60)
     model = CaLogisticRegression(
