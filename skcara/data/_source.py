@@ -22,9 +22,10 @@ from skcara.data._rows import row_range, with_entries
 from skcara.data._sampling import PriorityRows, stratified_rows
 from skcara.data._threads import Threads
 
-# Chunks of about 4 MB, 2 MB of sparse ones: the second product of a pass finds them in
-# the cache, and the cost of a Python call is small against the work on them.
-_CHUNK_ENTRIES, _SPARSE_CHUNK_ENTRIES = 2**19, 2**18
+# Chunks of about 4 MB, of half of that where they are no views of rows in memory: the
+# second product of a pass finds them in the cache, and the cost of a Python call is
+# small against the work on them.
+_CHUNK_ENTRIES, _COPIED_CHUNK_ENTRIES = 2**19, 2**18
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 1024, 2**14
 # Slicing a sparse matrix costs more than a view, so its chunks have more rows.
 _MAX_SPARSE_CHUNK_ROWS = 2**15
@@ -42,10 +43,13 @@ _GLANCE_ROWS = 4096
 _TAKEN_ENTRIES = 2**16
 
 
-def chunk_rows_for(entries_per_row: float, *, is_sparse: bool) -> int:
+def chunk_rows_for(
+    entries_per_row: float, *, is_sparse: bool, in_memory: bool = True
+) -> int:
     """Rows of a chunk, a power of two."""
     most = _MAX_SPARSE_CHUNK_ROWS if is_sparse else _MAX_CHUNK_ROWS
-    n_entries = _SPARSE_CHUNK_ENTRIES if is_sparse else _CHUNK_ENTRIES
+    is_view = in_memory and not is_sparse
+    n_entries = _CHUNK_ENTRIES if is_view else _COPIED_CHUNK_ENTRIES
     rows = int(n_entries / max(entries_per_row, 1.0))
     rows = min(max(rows, _MIN_CHUNK_ROWS), most)
     return 1 << (rows.bit_length() - 1)

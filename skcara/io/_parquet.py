@@ -138,7 +138,7 @@ class ParquetReader(StreamReader):
             has_weights=weight is not None,
             names=self._names,
         )
-        self._chunk_rows = chunk_rows_for(len(types), is_sparse=False)
+        self._chunk_rows = chunk_rows_for(len(types), is_sparse=False, in_memory=False)
 
     def _types(self, schema, columns) -> dict:
         """Types of the columns of ``X``, after checking that all columns are there."""

@@ -73,7 +73,7 @@ class StreamReader(ABC):
             is_sparse = sparse.issparse(block.rows)
             n_entries = block.rows.nnz if is_sparse else block.rows.size
             self._chunk_rows = chunk_rows_for(
-                n_entries / max(block.n_rows, 1), is_sparse=is_sparse
+                n_entries / max(block.n_rows, 1), is_sparse=is_sparse, in_memory=False
             )
         return self._layout
 

@@ -275,6 +275,8 @@ def test_standardizing_is_a_pipeline_inside_the_folds(rng):
     )
 
 
+# The score of the outlier itself takes more digits than coefficients have.
+@pytest.mark.filterwarnings("ignore:.*scores may be wrong")
 def test_folds_that_hold_out_an_outlier_have_their_own_scales(rng):
     X, y = classification(rng, 60, 1)
     X[5] = 1e9
@@ -285,7 +287,7 @@ def test_folds_that_hold_out_an_outlier_have_their_own_scales(rng):
         estimator = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-10)
         exact = make_pipeline(StandardScaler(), estimator).fit(X[train], y[train])
         expected = exact[-1].coef_[0] / exact[0].scale_
-        np.testing.assert_allclose(coef[0], expected, rtol=0.01)
+        np.testing.assert_allclose(coef[0], expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])

@@ -126,8 +126,10 @@ def test_path_is_that_of_tight_coordinate_descent(l1_ratio, rng):
     alphas = grid_of(loss, l1_ratio)
     wanted, *_ = fit_path(X, y, alphas, l1_ratio, fit_intercept=False)
     coefs = solve_path(loss, alphas, l1_ratio)
-    np.testing.assert_allclose(coefs, wanted, atol=1e-7 * np.abs(wanted).max())
-    np.testing.assert_array_equal(coefs == 0, wanted == 0)
+    largest = np.abs(wanted).max()
+    np.testing.assert_allclose(coefs, wanted, atol=1e-7 * largest)
+    # At the largest alpha one coefficient is a tie, which rounding decides.
+    np.testing.assert_array_equal(coefs == 0, np.abs(wanted) <= 1e-14 * largest)
 
 
 def test_many_columns(rng):
