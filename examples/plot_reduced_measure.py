@@ -83,10 +83,12 @@ plt.show()
 # The default solver keeps a few thousand rows instead of three. They have exactly the
 # same gradient and nearly the same curvature, so it can minimise their objective to the
 # end and needs to read the full data only a few times. Here are the rows of the last
-# measure of a fit to more columns, in the plane of two of them.
+# measure of a fit to more rows and columns, in the plane of two of them.
 
-X_more = np.column_stack([X, rng.standard_normal((n_rows, 18))])
-model = CaLogisticRegression(tol=1e-6, random_state=0).fit(X_more, y)
+y_more = np.tile(y, 4)
+X_more = rng.standard_normal((len(y_more), 20))
+X_more[:, :2] += np.where(y_more, 0.8, -0.8)[:, None] * [1.0, 0.5]
+model = CaLogisticRegression(tol=1e-6, random_state=0).fit(X_more, y_more)
 display = MeasureDisplay.from_estimator(model, X_more, features=(0, 1))
 display.ax_.set_title(f"{model.solver_}: {model.n_passes_:.1f} reads")
 plt.show()
@@ -95,7 +97,7 @@ plt.show()
 # The solver of the original article, ``"cagd"``, keeps the smallest support: at most
 # one row more than there are coefficients.
 
-model = CaLogisticRegression(solver="cagd", random_state=0).fit(X_more, y)
+model = CaLogisticRegression(solver="cagd", random_state=0).fit(X_more, y_more)
 display = MeasureDisplay.from_estimator(model, X_more, features=(0, 1))
 display.ax_.set_title(f"{model.solver_}: {model.n_passes_:.1f} reads")
 plt.show()
