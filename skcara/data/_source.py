@@ -46,7 +46,15 @@ _TAKEN_ENTRIES = 2**16
 def chunk_rows_for(
     entries_per_row: float, *, is_sparse: bool, in_memory: bool = True
 ) -> int:
-    """Rows of a chunk, a power of two."""
+    """Rows of a chunk, a power of two.
+
+    Parameters
+    ----------
+    entries_per_row : float
+    is_sparse : bool
+    in_memory : bool
+        Whether chunks of dense rows are views, and not what a read makes.
+    """
     most = _MAX_SPARSE_CHUNK_ROWS if is_sparse else _MAX_CHUNK_ROWS
     is_view = in_memory and not is_sparse
     n_entries = _CHUNK_ENTRIES if is_view else _COPIED_CHUNK_ENTRIES

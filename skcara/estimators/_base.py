@@ -71,13 +71,7 @@ class LinearModel(
             Interval(Integral, 1, None, closed="left"),
             Interval(Integral, None, -1, closed="right"),
         ],
-        # What "random_state" stands for, which would be spelled out in every fit.
-        "random_state": [
-            Interval(Integral, 0, 2**32 - 1, closed="both"),
-            np.random.RandomState,
-            np.random.Generator,
-            None,
-        ],
+        "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
 
