@@ -395,8 +395,8 @@ BREAKS = [
     Break(
         "the order of threads",
         "data/_threads.py",
-        "                    yield pending.popleft().result()",
-        "                    yield pending.pop().result()",
+        "            outcome = False, self._function(self._items[number])",
+        "            outcome = False, self._function(self._items[number - 1])",
         "tests/data/test_threads.py",
     ),
 ]
