@@ -14,7 +14,7 @@ from skcara.data._coordinates import Coordinates
 from skcara.data._fold_sets import FoldSets
 from skcara.data._group_sums import group_sums
 from skcara.data._linear import linear_predictions
-from skcara.data._products import gram, predictions, weighted_sums
+from skcara.data._products import gram, predictions, stays_in_cache, weighted_sums
 from skcara.data._reference import weighted_centre, weighted_square
 from skcara.data._row_labels import ContiguousLabels, StackedLabels, labels_between
 from skcara.data._rows import (
@@ -81,6 +81,7 @@ __all__ = [
     "sparse_moments",
     "squared",
     "squared_product",
+    "stays_in_cache",
     "transposed",
     "weighted_centre",
     "weighted_square",

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from skcara.data._chunk import Chunk, Task
+from skcara.data._products import stays_in_cache
 from skcara.data._reference import weighted_centre, weighted_square
 from skcara.data._rows import row_range, with_entries
 from skcara.data._sampling import PriorityRows, stratified_rows
@@ -34,8 +35,7 @@ _MAX_SPARSE_CHUNK_ROWS = 2**15
 # little. Its size does not depend on the number of threads, hence neither does the
 # order of the additions.
 SPAN_CHUNKS = 4
-# Extended precision is read as double precision: no sum has a wider type.
-_WIDEST_BYTES = 8
+_WIDEST_BYTES = 8  # Extended precision is read as double precision.
 # Rows from which coordinates of the columns are estimated.
 _GLANCE_ROWS = 4096
 # Entries of the parts in which rows are taken by number: small enough to be still in
@@ -124,6 +124,11 @@ class Facts:
     reference_target: np.ndarray
     target_moments: tuple[TargetMoments, ...] = ()
     n_drawable: int | None = None
+
+    @property
+    def are_cached(self) -> bool:
+        """Whether rows that are read again come from a cache."""
+        return stays_in_cache(self.n_entries)
 
 
 class Source(Protocol):

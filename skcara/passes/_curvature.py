@@ -65,7 +65,7 @@ class EvaluateCurvature(SumTask):
         rows = problem.coordinates.rows(chunk.rows)
         target, weights = problem.target_of(chunk), chunk.weights
         coef, intercept = self._effective_params
-        prediction = predictions(rows, coef)
+        prediction = predictions(rows, coef, is_cached=problem.facts.are_cached)
         prediction += intercept
         square = float(np.vdot(prediction, prediction))
         curvature = loss.curvature(target, prediction)

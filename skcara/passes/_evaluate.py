@@ -127,7 +127,8 @@ class _EvaluateTask(SumTask):
         """Sums of losses and derivatives, of derivatives times rows, and moments."""
         rows = self._coordinates.rows(chunk.rows)
         coef, intercept = self._effective_params
-        prediction = predictions(rows, coef)
+        is_cached = self.requests[0].problem.facts.are_cached
+        prediction = predictions(rows, coef, is_cached=is_cached)
         prediction += intercept
         losses, n_wrong, squares, derivatives = [], [], [], []
         for request, own in zip(self.requests, self._columns, strict=True):

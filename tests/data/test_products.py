@@ -20,14 +20,15 @@ SHAPES = [(70, 1), (70, 20), (70, 31), (70, 32), (70, 33), (70, 200)]
 SHAPES += [(3000, 100), (3000, 600), (0, 5)]
 
 
+@pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("n_outputs", [1, 3, 7])
 @pytest.mark.parametrize(("n_rows", "n_columns"), SHAPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_predictions_are_products(layout, n_rows, n_columns, n_outputs):
+def test_predictions_are_products(layout, n_rows, n_columns, n_outputs, is_cached):
     rng = np.random.default_rng(n_columns)
     rows = rng.standard_normal((n_rows, n_columns))
     coef = rng.standard_normal((n_columns, n_outputs))
-    result = predictions(LAYOUTS[layout](rows), coef)
+    result = predictions(LAYOUTS[layout](rows), coef, is_cached=is_cached)
     expected = np.einsum("ij,jk->ik", rows, coef)
     assert result.shape == (n_rows, n_outputs)
     assert_allclose(result, expected, atol=1e-12 * n_columns)

@@ -20,7 +20,11 @@ from skcara.passes import EvaluateCurvature
 from skcara.solvers._driver import drive
 from skcara.solvers._quadratic import ScaledCholesky
 from skcara.solvers._rounds import Round, Status
-from skcara.solvers.newton._metric import Curvature, ShearedMetric
+from skcara.solvers.newton._metric import (
+    Curvature,
+    DifferenceMetric,
+    ShearedMetric,
+)
 from skcara.solvers.newton._reduced import ReducedPoint
 from skcara.solvers.newton._secant_steps import SecantDescent
 
@@ -123,6 +127,19 @@ class TestMetric:
             expected = np.linalg.solve(matrix, gradient[:, output])
             np.testing.assert_allclose(solution[:, output], expected, rtol=1e-4)
 
+    def test_differences_are_solved_for_among_themselves(self):
+        """There the inverse is symmetric, and leads nowhere else."""
+        n, n_outputs, loss = 5, 3, MultinomialLoss(3)
+        metric = ShearedMetric(self.curvature(n, n_outputs), np.full((n, 1), 0.3), True)
+        size = (n + 1) * n_outputs
+        inverse = np.array(
+            [DifferenceMetric(metric, loss).solve(e) for e in np.eye(size)]
+        )
+        np.testing.assert_allclose(inverse, inverse.T, atol=1e-12)
+        sums = inverse.reshape(size, n + 1, n_outputs).sum(axis=2)
+        np.testing.assert_allclose(sums, 0.0, atol=1e-12)
+        assert np.linalg.matrix_rank(inverse) == (n + 1) * (n_outputs - 1)
+
     def test_columns_without_curvature_stay_finite(self):
         curvature = Curvature(np.ones(1), np.zeros((3, 1)), np.zeros((3, 1)))
         metric = ShearedMetric(
@@ -200,7 +217,7 @@ def test_the_optimum_holds_on_all_rows(kind, n_classes, fit_intercept, is_weight
     if is_weighted:
         weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     model = CaLogisticRegression(
-        C=0.05, fit_intercept=fit_intercept, tol=1e-6, random_state=0
+        C=0.05, fit_intercept=fit_intercept, tol=1e-6, max_iter=200, random_state=0
     )
     model.fit(X, y, sample_weight=weights)
     assert model.strategy_ == "secant steps"
@@ -270,6 +287,24 @@ class TestStoppingRule:
             model.fit(X, y)
             objectives.append(
                 logistic_objective(X, y, model.coef_, model.intercept_, 1.0, l1_ratio)
+            )
+        assert objectives[0] <= objectives[1] * (1 + 1e-6)
+
+    @pytest.mark.parametrize("shape", [(2000, 100, 4), (3000, 40, 10), (9000, 60, 5)])
+    def test_what_classes_have_in_common(self, shape):
+        """The loss does not see it: with a weak penalty the gradient is tiny there."""
+        n_rows, n_features, n_classes = shape
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n_rows, n_features))
+        scores = X @ rng.standard_normal((n_features, n_classes))
+        y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        objectives = []
+        for tol in (1e-4, 1e-9):
+            model = CaLogisticRegression(tol=tol, max_iter=500).fit(X, y)
+            assert model.strategy_ == "secant steps"
+            np.testing.assert_allclose(model.coef_.sum(axis=0), 0.0, atol=1e-6)
+            objectives.append(
+                logistic_objective(X, y, model.coef_, model.intercept_, 1.0)
             )
         assert objectives[0] <= objectives[1] * (1 + 1e-6)
 

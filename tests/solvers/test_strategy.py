@@ -80,7 +80,12 @@ TABLE = [
     ("squared", 10**7, 4000, "auto", {"entries": 32}, Way.STATISTICS),
     ("squared", 10**7, 4001, "auto", {"entries": 32}, Way.SAMPLE_METRIC),
     # A smooth loss with many columns: no Hessians. Classes count as their root.
-    ("logistic", 1000, 100, "auto", {}, Way.SECANT_STEPS),
+    ("logistic", 3000, 100, "auto", {}, Way.SECANT_STEPS),
+    # Unless they cost next to nothing.
+    ("logistic", 2000, 100, "auto", {}, Way.ALL_ROWS),
+    ("logistic", 2000, 100, "auto", {"entries": 5}, Way.SECANT_STEPS),
+    ("multinomial", 1000, 50, "auto", {}, Way.ALL_ROWS),
+    ("multinomial", 3000, 60, "auto", {}, Way.SECANT_STEPS),
     ("logistic", 10**6, 100, "auto", {}, Way.SECANT_STEPS),
     ("logistic", 10**6, 100, None, {}, Way.SECANT_STEPS),
     ("logistic", 10**6, 100, "tree", {}, Way.RECOMBINED_GROUPS),

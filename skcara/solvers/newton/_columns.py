@@ -26,7 +26,7 @@ from skcara.solvers.newton._column_sample import (
 )
 from skcara.solvers.newton._concentration import is_concentrated
 from skcara.solvers.newton._measures import reduced_problem
-from skcara.solvers.newton._metric import Curvature
+from skcara.solvers.newton._metric import Curvature, DifferenceMetric
 from skcara.solvers.newton._newton import hessian_cost, iterate_newton
 from skcara.solvers.newton._reduced import ReducedPoint
 from skcara.solvers.newton._secant_steps import SecantDescent
@@ -67,7 +67,7 @@ def iterate_columns(problem, params, rng):
     if started is None:
         return True
     metric, anchor, work = started
-    descent, is_exact = SecantDescent(metric, _point(anchor)), False
+    descent, is_exact = _descent(problem, metric, anchor), False
     yield Round(anchor, predicted=partial(float, descent.predicted), **work)
     stall = StallDetector()
     predicted: deque = deque(maxlen=_OBSERVED_STEPS)
@@ -90,7 +90,7 @@ def iterate_columns(problem, params, rng):
             matrix = yield Hessian(problem, anchor.params)
             _, l2, _ = problem.penalty.flat(problem.n_outputs)
             matrix.flat[:: len(matrix) + 1] += l2
-            descent = SecantDescent(ScaledCholesky(matrix), _point(anchor))
+            descent = _descent(problem, ScaledCholesky(matrix), anchor)
             is_exact = True
             predicted.clear()
     if can_improve:
@@ -123,11 +123,19 @@ def _start(problem, params, rng):
         sample, start.params, least=_MIN_EFFECTIVE_ROWS
     )
     del sample
-    evaluation, sums = yield EvaluateCurvature(problem, start.params, has_second)
+    params = problem.loss.without_constants(start.params, axis=1)
+    evaluation, sums = yield EvaluateCurvature(problem, params, has_second)
     variance = None if has_second else start.curvature.variance
     curvature = Curvature.from_sums(sums, problem.coordinates.fit_intercept, variance)
     metric = sheared_metric(problem, curvature, correlations=correlations)
     return metric, evaluation, {"reduced_rows": start.reduced_rows + n_correlated}
+
+
+def _descent(problem, metric, anchor) -> SecantDescent:
+    """Steps in a metric, in the directions that the loss knows."""
+    if problem.loss.is_invariant:
+        metric = DifferenceMetric(metric, problem.loss)
+    return SecantDescent(metric, _point(anchor))
 
 
 def _point(evaluation) -> ReducedPoint:

@@ -15,6 +15,11 @@ and solving with it costs a few operations per column. Where the number of colum
 allows, ``D`` is replaced by :math:`D^{1/2} R\, D^{1/2}` with the correlations ``R`` of
 a sample. The outputs of a multinomial loss have their own means and variances and share
 ``R``; what couples them is left to the secant pairs.
+
+A loss that is invariant under constants added to all outputs is left to the penalty in
+these directions, where it has next to no curvature: steps that an approximate matrix
+lets stray into them would have to be taken back against it. :class:`DifferenceMetric`
+keeps out of them.
 """
 
 from dataclasses import dataclass
@@ -100,6 +105,28 @@ class ShearedMetric:
             solution[-1] = shaped[-1] / self._mass
             solution[-1] -= np.einsum("jk,jk->k", self._mean, features)
         return solution.ravel()
+
+
+class DifferenceMetric:
+    """A metric restricted to differences between outputs.
+
+    Parameters
+    ----------
+    metric : object
+        With a method ``solve``.
+    loss : Loss
+    """
+
+    def __init__(self, metric, loss):
+        self._metric, self._loss = metric, loss
+
+    def solve(self, gradient):
+        """Solve with the matrix; flat coordinates of shape (n_coords,)."""
+        return self._differences(self._metric.solve(self._differences(gradient)))
+
+    def _differences(self, flat):
+        shaped = flat.reshape(-1, self._loss.n_outputs)
+        return self._loss.without_constants(shaped, axis=1).ravel()
 
 
 def _cholesky(correlations, roots):

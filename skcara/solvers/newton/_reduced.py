@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import predictions, row_range, weighted_sums
+from skcara.data import predictions, row_range, stays_in_cache, weighted_sums
 from skcara.objective import Loss, SeparablePenalty
 from skcara.solvers._quadratic import (
     SUFFICIENT_DECREASE,
@@ -84,6 +84,7 @@ class ReducedProblem:
         self.shape = (self.n_params, loss.n_outputs)
         self._is_sparse = sparse.issparse(rows)
         n_entries = rows.nnz if self._is_sparse else rows.size
+        self._is_cached = stays_in_cache(n_entries)
         self._row_entries = max(n_entries / self.n_rows, 1.0)
         #: Price of a Hessian in gradients.
         self.hessian_cost = 2 + self.n_params * loss.n_outputs / _COORDS_PER_GRADIENT
@@ -127,7 +128,7 @@ class ReducedProblem:
         objective = self.penalty.value(shaped)
         for part, rows in self.parts():
             loss, derivative = self.loss.weighted_sum(
-                self.target[part], predictions(rows, shaped), self.weights[part]
+                self.target[part], self._predict(rows, shaped), self.weights[part]
             )
             gradient += weighted_sums(rows, derivative)
             objective += loss
@@ -136,11 +137,14 @@ class ReducedProblem:
             objective += float(np.sum(self.linear * shaped))
         return ReducedPoint(params, objective, gradient.ravel())
 
+    def _predict(self, rows, params):
+        return predictions(rows, params, is_cached=self._is_cached)
+
     def slopes(self, params):
         """Weighted derivatives of the losses, of shape (n_rows, n_outputs)."""
         slopes = np.empty((*self.shape[1:], self.n_rows)).T
         for part, rows in self.parts():
-            prediction = predictions(rows, params.reshape(self.shape))
+            prediction = self._predict(rows, params.reshape(self.shape))
             _, slopes[part] = self.loss.weighted_sum(
                 self.target[part], prediction, self.weights[part]
             )
@@ -163,7 +167,7 @@ class ReducedProblem:
                 rows,
                 self.weights[part],
                 self.target[part],
-                predictions(rows, params.reshape(self.shape)),
+                self._predict(rows, params.reshape(self.shape)),
             )
         return matrix
 
