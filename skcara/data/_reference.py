@@ -6,9 +6,12 @@ The shares of the rows are weights that add up to one.
 import numpy as np
 from scipy import sparse
 
-from skcara.data._rows import centred_strips
+from skcara.data._rows import centred_strips, row_strips
 
 _EPS = np.finfo(np.float64).eps
+# Share of a mean square that must be left after that of the mean is subtracted: two
+# digits are lost where it is less.
+_MIN_SHARE_LEFT = 0.01
 
 
 def weighted_centre(values, shares):
@@ -36,9 +39,22 @@ def weighted_square(rows, shares, centre):
     """
     if sparse.issparse(rows):
         return shares @ rows.power(2)
-    square = np.zeros(len(centre))
-    for part, deviations in centred_strips(rows, centre):
-        square += shares[part] @ np.square(deviations, out=deviations)
+    # Squares of the rows as they are cost half of those of deviations, which columns
+    # far from zero need to keep their digits.
+    raw = _weighted_sums(row_strips(rows, np.square), shares, len(centre))
+    square = raw - centre**2
+    far = np.flatnonzero(~(square > _MIN_SHARE_LEFT * raw))
+    if far.size:
+        strips = centred_strips(rows[:, far], centre[far])
+        squares = ((part, np.square(one, out=one)) for part, one in strips)
+        square[far] = _weighted_sums(squares, shares, len(far))
     # The error of a sum over the rows.
     square[np.sqrt(square) <= len(rows) * _EPS * np.abs(centre)] = 0.0
     return square
+
+
+def _weighted_sums(strips, shares, n_columns):
+    total = np.zeros(n_columns)
+    for part, values in strips:
+        total += shares[part] @ values
+    return total

@@ -67,17 +67,31 @@ def squared_product(rows, factors):
 def centred_strips(rows, centre):
     """Yield slices of dense rows and their differences to ``centre``.
 
-    The differences are in one array, which the next strip overwrites: it stays in the
+    See :func:`row_strips`.
+    """
+    return row_strips(rows, lambda part, out: np.subtract(part, centre, out=out))
+
+
+def row_strips(rows, write):
+    """Yield slices of dense rows and functions of their entries.
+
+    The results are in one array, which the next strip overwrites: it stays in the
     cache, and memory that is new costs more than the arithmetic.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+    write : callable
+        ``write(part, out=strip)`` computes what is yielded of some rows.
     """
     n_rows, n_columns = rows.shape
     step = max(_STRIP_ENTRIES // max(n_columns, 1), 1)
     strip = np.empty((min(step, n_rows), n_columns))
     for start in range(0, n_rows, step):
         part = slice(start, min(start + step, n_rows))
-        differences = strip[: part.stop - start]
-        np.subtract(rows[part], centre, out=differences)
-        yield part, differences
+        values = strip[: part.stop - start]
+        write(rows[part], out=values)
+        yield part, values
 
 
 def sparse_moments(rows, weights, reference):

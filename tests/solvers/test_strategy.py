@@ -56,14 +56,21 @@ TABLE = [
     ("logistic", 1000, 400, "tree", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 1000, 400, None, {"l1": 0.1}, Way.WORKING_SETS),
     ("multinomial", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
-    # The Gram matrix of a few hundred columns costs less, once there are rows for it.
-    ("squared", 2000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
+    # All of a few hundred columns are worth a copy, once there are rows for them.
+    ("squared", 2000, 400, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 2000, 400, "auto", {"l1": 0.1, "entries": 40}, Way.STATISTICS),
     ("squared", 1999, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("squared", 2005, 401, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 2000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     # Up to 200 columns, or without L1, nothing is zero: no working sets.
-    ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
     ("squared", 1000, 400, "auto", {}, Way.STATISTICS),
+    # With few columns, or many rows, the Gram matrix costs less than a copy.
+    ("squared", 1000, 80, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 81, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 4000, 100, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 4001, 100, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 100, None, {"l1": 0.1}, Way.COORDINATE_DESCENT),
     # Many rows for each column: only huge numbers of columns are worth a copy.
     ("squared", 40_000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
     ("squared", 40_000, 1001, "auto", {"l1": 0.1}, Way.WORKING_SETS),

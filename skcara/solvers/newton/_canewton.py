@@ -35,6 +35,7 @@ from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._rounds import Round, unknown_decrease
 from skcara.solvers._strategy import Way, choose_way
 from skcara.solvers.newton._columns import iterate_columns
+from skcara.solvers.newton._coordinate_descent import iterate_descent
 from skcara.solvers.newton._measures import (
     AllRows,
     CalibratedSample,
@@ -84,6 +85,10 @@ def iterate_canewton(problem, params, options, seed, *, has_all_columns=True):
         )
         yield from iterate_working_sets(problem, params, solve)
     elif way is Way.STATISTICS:
+        yield from iterate_statistics(problem, params)
+    elif way is Way.COORDINATE_DESCENT:
+        params = yield from iterate_descent(problem, params)
+        yield Way.STATISTICS
         yield from iterate_statistics(problem, params)
     elif way is Way.SAMPLE_METRIC:
         yield from iterate_on_sample(problem, params, random_generator(seed))

@@ -1,7 +1,7 @@
-r"""Elastic net on a few columns: scikit-learn's compiled coordinate descent.
+r"""Elastic net on copied columns: scikit-learn's compiled coordinate descent.
 
 With weights :math:`\mu` of the rows and the intercept eliminated by centring, the
-problem on a working set is
+problem on some columns is
 
 .. math::
 
@@ -23,80 +23,162 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 
 from skcara.data import Coordinates
-from skcara.passes import Take
+from skcara.passes import Evaluate, Take
+from skcara.solvers._progress import StallDetector
+from skcara.solvers._rounds import Round
 
 # scikit-learn's own default; where it is not enough, the next round goes on.
 _MAX_EPOCHS = 1000
 # Rows per column from which a Gram matrix, at the price of a few epochs, makes those
 # that follow cheap enough.
 _MIN_GRAM_RATIO = 4
+# Duality gap of the first round, relative to the variance of the target: a tenth of the
+# default tolerance, an epoch or two more. Then relative to what was reached.
+_FIRST_TOL, _ACCURACY = 1e-5, 1e-2
+# Columns whose Gram matrix takes the time of one epoch. The search for zeros in that
+# matrix takes about as many epochs as it has entries for each row. After as many epochs
+# as both are worth coordinate descent is given up, and half of the time is lost.
+_COLUMNS_PER_EPOCH, _MIN_EPOCHS = 10, 25
+# Mean of a column, relative to its size, that is rounding.
+_ROUNDING = 64 * np.finfo(np.float64).eps
 
 
-def can_descend(problem) -> bool:
-    """Whether a problem is an elastic net, the same for all of its dense columns."""
-    penalty, n_features = problem.user_penalty, problem.n_features
-    return (
-        problem.loss.is_quadratic
-        and not problem.facts.is_sparse
-        and all(
-            np.ptp(strengths[:n_features]) == 0
-            for strengths in (penalty.l1, penalty.l2, penalty.positive.view(np.int8))
-        )
-    )
-
-
-def descend(problem, features, params, tol):
-    """Minimise over some columns by coordinate descent; a generator of requests.
+def iterate_descent(problem, params):
+    """Yield rounds of coordinate descent on a copy of all columns.
 
     Parameters
     ----------
     problem : Problem
-        On all columns, whose means it knows; see :func:`can_descend`.
-    features : ndarray of int
+        An elastic net, the same for all of its dense columns.
     params : ndarray of shape (n_params, 1)
-        Starting point, on all columns.
-    tol : float
-        Duality gap to reach, relative to the variance of the target.
+        Starting point.
+
+    Yields
+    ------
+    Request or Round
 
     Returns
     -------
-    params : ndarray of shape (n_params, 1) or None
-        None if coordinate descent did not reach the tolerance.
+    params : ndarray of shape (n_params, 1)
+        Where it ended; another way has to go on from there.
     """
-    fit_intercept, penalty = problem.coordinates.fit_intercept, problem.user_penalty
-    means, level = np.zeros(problem.n_features), 0.0
-    if fit_intercept:
-        means, level = problem.column_moments.mean, problem.target_moments.mean
-    centred = Coordinates(means, np.ones_like(means), False).restrict(features)
-    indices = np.arange(problem.n_rows)
+    columns = yield from copy_columns(problem, np.arange(problem.n_features))
+    n_features = problem.n_features
+    max_epochs = n_features // _COLUMNS_PER_EPOCH + n_features**2 // problem.n_rows
+    max_epochs = max(max_epochs, _MIN_EPOCHS)
+    tol, objective, stall = _FIRST_TOL, np.inf, StallDetector()
+    while True:
+        found = columns.minimize(params, tol, max_epochs=max_epochs, precompute=False)
+        if found is None:
+            return params
+        params = found
+        problem, evaluation = yield Evaluate(problem, params, with_moments=True)
+        yield Round(evaluation, reduced_rows=float(problem.n_rows), inner_steps=1)
+        if stall.is_stalled_after(objective, evaluation.objective):
+            return params
+        objective, tol = evaluation.objective, _ACCURACY * evaluation.stop_value
+
+
+def copy_columns(problem, features):
+    """Copy columns and centre them; a generator of requests.
+
+    Parameters
+    ----------
+    problem : Problem
+        On all columns.
+    features : ndarray of int
+    """
+    shift = np.zeros(problem.n_features)
+    if problem.coordinates.fit_intercept:
+        shift = problem.facts.reference_row
+    near = Coordinates(shift, np.ones_like(shift), False).restrict(features)
+    is_all = len(features) == problem.n_features
     taken = yield Take(
-        problem.with_coordinates(centred), indices, order="F", features=features
+        problem.with_coordinates(near),
+        np.arange(problem.n_rows),
+        order="F",
+        features=None if is_all else features,
     )
-    columns, target = taken.rows, taken.target - level
-    if problem.facts.has_weights:
-        roots = np.sqrt(len(indices) * taken.shares)
-        columns *= roots[:, None]
-        target *= roots
-    l1, l2 = float(penalty.l1[0, 0]), float(penalty.l2[0, 0])
-    coef, _ = problem.coordinates.to_user(params)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
-            _, path, _ = enet_path(
-                columns,
-                target,
-                l1_ratio=l1 / (l1 + l2),
-                alphas=[l1 + l2],
-                coef_init=coef[features, 0],
-                precompute=len(indices) > _MIN_GRAM_RATIO * len(features),
-                positive=bool(penalty.positive[0, 0]),
-                tol=tol,
-                max_iter=_MAX_EPOCHS,
-                copy_X=False,
-                check_input=False,
-            )
-        except ConvergenceWarning:
-            return None
-    coef = np.zeros_like(coef)
-    coef[features] = path
-    return problem.coordinates.from_user(coef, level - means @ coef)
+    return _CopiedColumns(problem, features, taken, shift[features])
+
+
+class _CopiedColumns:
+    """Some columns of a dense problem, as coordinate descent wants them.
+
+    Parameters
+    ----------
+    problem : Problem
+        On all columns.
+    features : ndarray of int
+    taken : TakenRows
+        Overwritten.
+    shift : ndarray of shape (len(features),)
+        What was subtracted from the columns.
+    """
+
+    def __init__(self, problem, features, taken, shift):
+        self._problem, self._features = problem, features
+        self._columns, self._target = taken.rows, taken.target
+        self._means, self._level = shift, 0.0
+        if problem.coordinates.fit_intercept:
+            self._level = float(taken.shares @ taken.target)
+            self._target = self._target - self._level
+            self._centre(taken.shares, problem.facts.reference_square[features])
+        if problem.facts.has_weights:
+            roots = np.sqrt(len(self._target) * taken.shares)
+            self._columns *= roots[:, None]
+            self._target = self._target * roots
+
+    def _centre(self, shares, squares):
+        """Subtract the means, unless they are zero but for rounding."""
+        offsets = shares @ self._columns
+        if (np.abs(offsets) > _ROUNDING * np.sqrt(squares)).any():
+            # One column after the other, as they are in memory.
+            self._columns.T[:] -= offsets[:, None]
+            self._means = self._means + offsets
+
+    def minimize(self, params, tol, *, max_epochs=None, precompute=None):
+        """Minimise over the columns, the others zero.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params, 1)
+            Starting point, on all columns.
+        tol : float
+            Duality gap to reach, relative to the variance of the target.
+        max_epochs : int, optional
+        precompute : bool, optional
+            Whether the Gram matrix is summed; default where it pays.
+
+        Returns
+        -------
+        params : ndarray of shape (n_params, 1) or None
+            None if coordinate descent did not reach the tolerance.
+        """
+        problem, features = self._problem, self._features
+        penalty = problem.user_penalty
+        l1, l2 = float(penalty.l1[0, 0]), float(penalty.l2[0, 0])
+        coef, _ = problem.coordinates.to_user(params)
+        if precompute is None:
+            precompute = len(self._target) > _MIN_GRAM_RATIO * len(features)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            try:
+                _, path, _ = enet_path(
+                    self._columns,
+                    self._target,
+                    l1_ratio=l1 / (l1 + l2),
+                    alphas=[l1 + l2],
+                    coef_init=coef[features, 0],
+                    precompute=precompute,
+                    positive=bool(penalty.positive[0, 0]),
+                    tol=tol,
+                    max_iter=_MAX_EPOCHS if max_epochs is None else max_epochs,
+                    copy_X=False,
+                    check_input=False,
+                )
+            except ConvergenceWarning:
+                return None
+        coef = np.zeros_like(coef)
+        coef[features] = path
+        return problem.coordinates.from_user(coef, self._level - self._means @ path)

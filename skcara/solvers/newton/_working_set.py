@@ -18,7 +18,8 @@ from skcara.passes import Columns, Evaluate, evaluate_first
 from skcara.solvers._driver import drive
 from skcara.solvers._progress import StallDetector
 from skcara.solvers._rounds import Round
-from skcara.solvers.newton._coordinate_descent import can_descend, descend
+from skcara.solvers._strategy import can_descend
+from skcara.solvers.newton._coordinate_descent import copy_columns
 
 # Columns of the first working set. Coordinate descent hardly minds more of them, and
 # saves rounds.
@@ -52,7 +53,8 @@ def iterate_working_sets(problem, params, solve):
         params, n_rounds, share = None, 1, len(features) / problem.n_features
         if descends:
             tol = _ACCURACY * evaluation.stop_value
-            params = yield from descend(problem, features, evaluation.params, tol)
+            columns = yield from copy_columns(problem, features)
+            params = columns.minimize(evaluation.params, tol)
             descends = params is not None
         if params is None:
             source = yield Columns(features)
