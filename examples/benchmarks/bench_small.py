@@ -30,6 +30,7 @@ from report import markdown_table, write_csv
 from threadpoolctl import threadpool_limits
 
 SHAPES = ((200, 5), (500, 10), (1_000, 20), (3_000, 20), (10_000, 20))
+SHAPES += ((500, 100), (2_000, 100), (2_000, 300), (10_000, 100))
 QUICK_SHAPES = ((200, 5),)
 
 

@@ -16,6 +16,7 @@ Examples
 import argparse
 import os
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,10 @@ import measure  # before NumPy: it fixes the number of threads
 import numpy as np
 from problems import logistic_gaussian, multinomial_gaussian, squared_gaussian
 from report import markdown_table, write_csv
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import CaLasso, CaLassoCV, CaLeastSquares, CaLogisticRegression
 
 N_THREADS = 2
 CALIBRATIONS = ("plain threads: products", "plain threads: memory")
@@ -62,10 +64,17 @@ def make_fits(scale):
     add("logistic, 1e6 x 100", CaLogisticRegression, logistic_gaussian(wide, 100))
     add("Lasso, 1e6 x 100", partial(CaLasso, 0.01), squared)
     add("least squares, 1e6 x 100", CaLeastSquares, squared)
-    multinomial = multinomial_gaussian(rows[300_000], 40, 5)
-    add("multinomial, 3e5 x 40, 5 classes", CaLogisticRegression, multinomial)
-    descent = logistic_gaussian(rows[300_000], 60)
-    add("cabcd blocks, 3e5 x 60", partial(CaLogisticRegression, **CABCD), descent)
+    add("CaLassoCV, 1e6 x 100", CaLassoCV, squared)
+    add("Lasso, 1e6 x 80", partial(CaLasso, 0.01), squared_gaussian(wide, 80))
+    few = rows[300_000]
+    for n_features, n_classes in ((40, 5), (100, 10)):
+        name = f"multinomial, 3e5 x {n_features}, {n_classes} classes"
+        problem = multinomial_gaussian(few, n_features, n_classes)
+        add(name, CaLogisticRegression, problem)
+    descent = partial(CaLogisticRegression, **CABCD)
+    add("cabcd, blocks of two, 3e5 x 60", descent, logistic_gaussian(few, 60))
+    descent = partial(CaLasso, 0.01, block_size=5, **CABCD)
+    add("cabcd, blocks of five, 1e6 x 60", descent, squared_gaussian(wide, 60))
     return fits
 
 
@@ -128,6 +137,8 @@ def main():
     """Write a table and a CSV file."""
     arguments = parse_arguments()
     arguments.output.mkdir(parents=True, exist_ok=True)
+    # Three rounds of cabcd are not meant to converge.
+    warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
         rows = thread_rows(0.01 if arguments.quick else 1.0, arguments.repeats)
     write_csv(arguments.output / "threads.csv", rows)

@@ -23,7 +23,7 @@ from judge import Judge
 from scipy.sparse.linalg import LinearOperator, cg
 
 MAX_ROUNDS = 60
-# Coordinates from which a smooth problem is solved without its Hessian.
+# Coordinates from which a smooth problem of one output is solved without its Hessian.
 MATRIX_FREE_COORDS = 1000
 
 
@@ -43,7 +43,8 @@ def solve_reference(problem, start=None):
     for _ in range(MAX_ROUNDS):
         margin = judge.margins(params[:-1], params[-1])
         gradient = smooth_gradient(judge, params, margin)
-        if problem.l1 == 0 and params.size > MATRIX_FREE_COORDS:
+        is_large = params.size > MATRIX_FREE_COORDS and problem.n_outputs == 1
+        if problem.l1 == 0 and is_large:
             step = conjugate_gradient_step(judge, margin, gradient)
         else:
             if factor is None or problem.loss != "squared":
