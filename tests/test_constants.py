@@ -83,4 +83,4 @@ def test_a_study_is_written(tmp_path):
     )
     table = (tmp_path / "constants.md").read_text()
     assert name in table
-    assert "| 80 | Lasso, 60 columns | 40: " in table
+    assert "| 100 | Lasso, 60 columns | 40: " in table

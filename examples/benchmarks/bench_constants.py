@@ -112,6 +112,12 @@ WORKLOADS = {
     "logistic, 50 columns": _estimating(_logistic, logistic_gaussian, 300_000, 50),
     "logistic, 90 columns": _estimating(_logistic, logistic_gaussian, 100_000, 90),
     "logistic, 200 columns": _estimating(_logistic, logistic_gaussian, 50_000, 200),
+    **{
+        f"logistic, 100 columns of {n_rows} rows": _estimating(
+            _logistic, logistic_gaussian, n_rows, 100
+        )
+        for n_rows in (2_000, 5_000, 30_000)
+    },
     "logistic, 1000 rows": _estimating(_logistic, logistic_gaussian, 1000, 20),
     "logistic L1, 1000 rows": _estimating(
         _logistic, logistic_gaussian, 1000, 20, penalty="l1"
@@ -148,9 +154,13 @@ WORKLOADS = {
     ),
     "Lasso, 20 columns": _estimating(_lasso, squared_gaussian, 500_000, 20),
     "Lasso, 60 columns": _estimating(_lasso, squared_gaussian, 300_000, 60),
-    "Lasso, 100 columns": _estimating(_lasso, squared_gaussian, 300_000, 100),
+    "Lasso, 120 columns": _estimating(_lasso, squared_gaussian, 300_000, 120),
     "Lasso, wide": _estimating(_lasso, squared_gaussian, 500, 2_000, alpha=0.1),
     "Lasso, 300 columns": _estimating(_lasso, squared_gaussian, 3_000, 300),
+    "Lasso, 60 columns of 2000 rows": _estimating(_lasso, squared_gaussian, 2_000, 60),
+    "Lasso, 100 columns of 6000 rows": _estimating(
+        _lasso, squared_gaussian, 6_000, 100
+    ),
     "Lasso, cabcd": _estimating(
         lambda problem: CaLasso(problem.l1, solver="cabcd"),
         squared_gaussian,
@@ -223,7 +233,7 @@ STUDIES = {
     ),
     "solvers._strategy._MAX_DENSE_COLUMNS": (
         (40, 160),
-        ("Lasso, 60 columns", "Lasso, 100 columns"),
+        ("Lasso, 60 columns", "Lasso, 120 columns"),
     ),
     "solvers._strategy._MAX_SPARSE_COLUMNS": ((100, 10_000), ("sparse Lasso",)),
     "solvers._strategy._MAX_SPARSE_ENTRIES": ((4, 128), ("sparse Lasso",)),
@@ -234,6 +244,22 @@ STUDIES = {
     "solvers._strategy._MAX_ROWS_PER_FEATURE": ((1, 100), ("logistic L1, wide",)),
     "solvers._strategy._GRAM_FEATURES": ((200,), ("Lasso, 300 columns",)),
     "solvers._strategy._GRAM_ROWS_PER_FEATURE": ((20,), ("Lasso, 300 columns",)),
+    "solvers._strategy._MIN_DESCENT_COLUMNS": (
+        (40, 1000),
+        ("Lasso, 60 columns of 2000 rows", "Lasso, 300 columns"),
+    ),
+    "solvers._strategy._MAX_DESCENT_ROWS": (
+        (20, 80),
+        ("Lasso, 300 columns", "Lasso, 100 columns of 6000 rows"),
+    ),
+    "solvers._strategy._FEW_HESSIAN_TERMS": (
+        (0, 2**26),
+        ("logistic, 100 columns of 2000 rows", "logistic, 100 columns of 5000 rows"),
+    ),
+    "data._products._CACHED_ENTRIES": (
+        (0, 2**22, 2**23),
+        ("logistic, 100 columns of 5000 rows", "logistic, 100 columns of 30000 rows"),
+    ),
     "solvers._strategy._MANY_COLUMNS": (
         (40, 80, 300),
         ("logistic, 50 columns", "logistic, 90 columns", "logistic, 200 columns"),
@@ -249,7 +275,7 @@ STUDIES = {
     "solvers._sample_size._GROWTH": ((2, 5), ("one-hot logistic",)),
     "solvers._sample_size._METRIC_SHARE": (
         (1 / 80, 1 / 40, 1 / 10),
-        ("Lasso, 100 columns",),
+        ("Lasso, 120 columns",),
     ),
     "solvers._sample_size._START_ROWS_PER_COLUMN": (
         (10, 25, 100, 200),
