@@ -157,9 +157,11 @@ WORKLOADS = {
     "Lasso, 120 columns": _estimating(_lasso, squared_gaussian, 300_000, 120),
     "Lasso, wide": _estimating(_lasso, squared_gaussian, 500, 2_000, alpha=0.1),
     "Lasso, 300 columns": _estimating(_lasso, squared_gaussian, 3_000, 300),
-    "Lasso, 60 columns of 2000 rows": _estimating(_lasso, squared_gaussian, 2_000, 60),
-    "Lasso, 100 columns of 6000 rows": _estimating(
-        _lasso, squared_gaussian, 6_000, 100
+    "Lasso, 100 columns of 2000 rows": _estimating(
+        _lasso, squared_gaussian, 2_000, 100
+    ),
+    "Lasso, 200 columns of 8000 rows": _estimating(
+        _lasso, squared_gaussian, 8_000, 200
     ),
     "Lasso, cabcd": _estimating(
         lambda problem: CaLasso(problem.l1, solver="cabcd"),
@@ -246,11 +248,11 @@ STUDIES = {
     "solvers._strategy._GRAM_ROWS_PER_FEATURE": ((20,), ("Lasso, 300 columns",)),
     "solvers._strategy._MIN_DESCENT_COLUMNS": (
         (40, 1000),
-        ("Lasso, 60 columns of 2000 rows", "Lasso, 300 columns"),
+        ("Lasso, 100 columns of 2000 rows", "Lasso, 300 columns"),
     ),
     "solvers._strategy._MAX_DESCENT_ROWS": (
-        (20, 80),
-        ("Lasso, 300 columns", "Lasso, 100 columns of 6000 rows"),
+        (5, 80),
+        ("Lasso, 300 columns", "Lasso, 200 columns of 8000 rows"),
     ),
     "solvers._strategy._FEW_HESSIAN_TERMS": (
         (0, 2**26),

@@ -30,10 +30,10 @@ _MAX_ROWS_PER_FEATURE = 30
 # where hardly any coefficient is left; with 900 columns up to four times as much.
 _GRAM_FEATURES, _GRAM_ROWS_PER_FEATURE = 400, 5
 # Columns from which, and rows per column up to which, coordinate descent on a copy
-# costs less than the Gram matrix and the search for zeros in it: 0.7 of the time with
-# 1000 rows of 100 columns and as much with 3000; of 300 columns 0.45 of the time with
-# 2000 rows and 0.8 with 10 000.
-_MIN_DESCENT_COLUMNS, _MAX_DESCENT_ROWS = 80, 40
+# costs less than the Gram matrix and the search for zeros in it: 0.5 to 0.8 of the time
+# with 2000 rows of 300 columns, 0.8 to 1.2 with 5000 and 0.8 to 1.7 with 10 000; as
+# much with 1000 rows of 150 columns.
+_MIN_DESCENT_COLUMNS, _MAX_DESCENT_ROWS = 150, 20
 # Columns from which steps with exact gradients beat Hessians for a smooth loss. With 64
 # columns of 500 000 rows both ways take the same time, with 128 of 300 000 secant steps
 # take three quarters of it, and one half with 200 of 5000; with five classes it is so

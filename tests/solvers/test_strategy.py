@@ -66,11 +66,11 @@ TABLE = [
     ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
     ("squared", 1000, 400, "auto", {}, Way.STATISTICS),
     # With few columns, or many rows, the Gram matrix costs less than a copy.
-    ("squared", 1000, 80, "auto", {"l1": 0.1}, Way.STATISTICS),
-    ("squared", 1000, 81, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
-    ("squared", 4000, 100, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
-    ("squared", 4001, 100, "auto", {"l1": 0.1}, Way.STATISTICS),
-    ("squared", 1000, 100, None, {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 1000, 150, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 151, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 4000, 200, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 4001, 200, "auto", {"l1": 0.1}, Way.STATISTICS),
+    ("squared", 1000, 200, None, {"l1": 0.1}, Way.COORDINATE_DESCENT),
     # Many rows for each column: only huge numbers of columns are worth a copy.
     ("squared", 40_000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
     ("squared", 40_000, 1001, "auto", {"l1": 0.1}, Way.WORKING_SETS),

@@ -72,8 +72,8 @@ def test_coordinate_descent_that_gives_up_is_replaced(monkeypatch):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_descent_on_all_columns_is_optimal(weighted, fit_intercept, positive):
-    X, score, rng = gaussian(1500, 100)
-    X = X * rng.uniform(0.1, 10, 100) + 5.0 * fit_intercept
+    X, score, rng = gaussian(2500, 160)
+    X = X * rng.uniform(0.1, 10, 160) + 5.0 * fit_intercept
     y = score + 0.1 * rng.standard_normal(len(score)) + 2.0
     weights = rng.choice([0.0, 1.0, 2.5], len(y)) if weighted else None
     if weighted:
@@ -101,17 +101,20 @@ def test_descent_on_all_columns_is_optimal(weighted, fit_intercept, positive):
 @pytest.mark.parametrize("n_rows", [1500, 6000])
 def test_descent_on_all_columns_is_certified(n_rows):
     """The intercept and the certificate are those of all rows, not of a glance."""
-    X, _, rng = gaussian(n_rows, 160)
-    X = 1e4 + np.cumsum(X, axis=0) / 30
-    y = X @ rng.standard_normal(160) + rng.standard_normal(n_rows)
+    X, _, rng = gaussian(n_rows, 300)
+    # The rows of the glance, every second one, have other means.
+    X[::2, :5] += 1.0
+    X += 3.0
+    y = X @ rng.standard_normal(300) + rng.standard_normal(n_rows)
     model = CaLasso(0.05, tol=1e-7).fit(X, y)
+    assert model.strategy_ == Way.COORDINATE_DESCENT.value
     gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, 0.05, 0.0)
     assert gap <= 1.01 * model.dual_gap_ + 1e-12 * y.var()
     assert model.dual_gap_ <= 1e-7 * y.var()
 
 
 def test_descent_that_takes_too_long_is_replaced():
-    X, score, rng = gaussian(800, 100)
+    X, score, rng = gaussian(800, 160)
     X += 3 * rng.standard_normal((800, 1))
     y = score + 0.1 * rng.standard_normal(len(score))
     model = CaLasso(1e-3).fit(X, y)

@@ -60,8 +60,10 @@ from skcara.solvers.squared._statistics import (
 _MAX_DEPENDENCE = 1e-10
 # Relative error of the objective that the rounding of the statistics may cause.
 _MAX_ROUNDING = 1e-8
-# Up to this many columns the solution of least squares is a cheap start for a penalty.
-_MAX_GUESSED_COLUMNS = 80
+# Up to this many columns the solution of least squares is a cheap start for a penalty:
+# a Lasso of 1000 rows takes 0.7 to 0.95 of the time with 100 columns of them, 0.55 to 1
+# with 200.
+_MAX_GUESSED_COLUMNS = 400
 # Relative error of a variance up to which certificates may use it.
 _MAX_VARIANCE_ERROR = 0.01
 _EPS = np.finfo(np.float64).eps
