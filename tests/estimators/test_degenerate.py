@@ -205,3 +205,17 @@ def test_one_row_of_positive_weight_is_fitted_without_warning(positive):
     y = np.full(3, 1.18290534)
     model = CaLeastSquares(positive=positive).fit(X, y, [0.0, 2.0, 0.0])
     assert model.predict(X[[1]]) == pytest.approx(y[1], rel=1e-14)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("recombination", ["auto", "davis"])
+@pytest.mark.parametrize("value", [1.0, -1e9])
+def test_intercept_of_a_constant_target_is_exact(value, recombination, form):
+    """Weights that are all alike round alike: a mean is wrong by many units."""
+    X = np.zeros((3000, 1))
+    X[:: 30 if value == 1.0 else 1] = value
+    y, weights = np.full(3000, 1.3533698549209328), np.full(3000, 18995.45246171)
+    model = CaLeastSquares(positive=True, recombination=recombination)
+    model.fit(form(X), y, sample_weight=weights)
+    assert model.coef_ == 0.0
+    assert model.intercept_ == pytest.approx(y[0], rel=1e-15)
