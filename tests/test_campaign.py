@@ -83,6 +83,17 @@ def test_time_is_allowed_for_every_block_of_a_round():
     assert each - at_once == pytest.approx(2 * (X.shape[1] + 1))
 
 
+def test_time_is_allowed_for_the_recombinations_of_every_target():
+    X, y = regression(n_rows=60)
+    allowed = []
+    for target in (y, np.column_stack([y, y])):
+        model = CaLeastSquares(recombination="log", tol=0.5).fit(X, target)
+        allowed.append(allowed_seconds(Fit(0, model, X, target, None, ()), 1000))
+    # A tenth of a second for each of two, and the passes of the second target.
+    work = 2e-8 * X.size * (X.shape[1] + 20 * 1000)
+    assert np.diff(allowed) == pytest.approx(200 + work)
+
+
 @pytest.mark.parametrize("first", range(0, 600, 200))
 def test_slice_of_recombinations(first):
     assert not failures_of("recombinations", range(first, first + 200))
