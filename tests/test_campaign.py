@@ -11,7 +11,7 @@ import pytest
 from campaign import KINDS
 from campaign_fits import allowed_seconds, judge_fit
 from campaign_judge import IS_PRECISE, Rows, judge_measure
-from campaign_problems import Fit, size_of
+from campaign_problems import Fit, affordable_method, size_of
 from campaign_references import SquaredFold, logistic_reference
 from campaign_searches import Search, Units, draw_search
 from problems import classification, regression
@@ -92,6 +92,20 @@ def test_time_is_allowed_for_the_recombinations_of_every_target():
     # A tenth of a second for each of two, and the passes of the second target.
     work = 2e-8 * X.size * (X.shape[1] + 20 * 1000)
     assert np.diff(allowed) == pytest.approx(200 + work)
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "expected"),
+    [
+        ("davis", (1000, 10), "davis"),
+        ("davis", (600_000, 20), "davis"),
+        ("davis", (600_000, 600), "auto"),
+        ("log", (600_000, 600), "log"),
+        (None, (600_000, 600), None),
+    ],
+)
+def test_methods_that_take_minutes_by_definition_are_not_drawn(method, shape, expected):
+    assert affordable_method(method, *shape) == expected
 
 
 @pytest.mark.parametrize("first", range(0, 600, 200))
