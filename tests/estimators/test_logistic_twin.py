@@ -275,6 +275,22 @@ def test_scores_that_count_classes_are_those_of_the_rows(
             assert model.scores_[fold, 0, place] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("scoring", [None, "accuracy", "roc_auc"])
+def test_rows_count_as_often_as_they_are_held_out(scoring):
+    X, y = make_rows(0)
+    rng, numbers = np.random.default_rng(0), np.arange(N_ROWS)
+    tests = [np.sort(rng.choice(half, N_ROWS)) for half in np.split(numbers, 2)]
+    folds = [(np.setdiff1d(numbers, test), test) for test in tests]
+    model = CaLogisticRegressionCV(Cs=CS, cv=folds, scoring=scoring, tol=1e-8).fit(X, y)
+    stub = clone(model).fit(X, y)
+    for fold, (_, test) in enumerate(folds):
+        for place in range(len(CS)):
+            coef = model.coefs_paths_[fold, 0, place]
+            stub.coef_, stub.intercept_ = coef[:, :-1], coef[:, -1]
+            expected = stub.score(X[test], y[test])
+            assert model.scores_[fold, 0, place] == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_callable_gets_the_rows():
     def negative_margin(estimator, X, y):
         assert X.shape[1] == N_FEATURES
