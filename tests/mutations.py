@@ -506,6 +506,20 @@ BREAKS = [
         "weights = rows.weights[order]",
         "tests/data tests/solvers/test_sampling.py",
     ),
+    Break(
+        "masses of groups",
+        "passes/_evaluate.py",
+        "[np.add.reduceat(self._shares(chunk), edges)]",
+        "[np.add.reduceat(0 * self._shares(chunk) + 1, edges)]",
+        "tests/passes",
+    ),
+    Break(
+        "predictions that overflow",
+        "passes/_evaluate.py",
+        "has_overflowed=not np.isfinite(squares[number])",
+        "has_overflowed=False",
+        "tests/passes",
+    ),
 ]
 
 
