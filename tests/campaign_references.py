@@ -210,13 +210,15 @@ def effects(X, is_tied):
     changes[:, outputs, np.arange(len(features))] = X[:, features]
     if is_tied.shape[1] > 1:
         changes -= changes.mean(axis=1, keepdims=True)
-    return changes.reshape(-1, len(features))
+    return changes.reshape(-1 if len(features) else 0, len(features))
 
 
 def numerical_rank(columns):
     """Rank of columns of any scale."""
     norms = np.linalg.norm(columns, axis=0)
     columns = columns[:, norms > 0] / norms[norms > 0]
+    if columns.size == 0:
+        return 0
     values = np.linalg.svd(np.linalg.qr(columns, mode="r"), compute_uv=False)
     return np.count_nonzero(values > 8 * np.sqrt(len(values) * EPS))
 
