@@ -140,11 +140,13 @@ def allowed_seconds(fit, n_rounds):
     n_rows, n_columns = fit.X.shape
     n_outputs = np.atleast_2d(fit.estimator.coef_).shape[0]
     work = float(n_rows) * n_columns * n_outputs * (n_columns + 20 * n_rounds)
+    # Every target recombines groups of rows, and then rows.
     is_slow = fit.estimator.recombination not in ("auto", None)
+    recombinations = 0.1 * is_slow * 2 * n_outputs
     # A block recombines up to twice a round, half a millisecond each however few the
     # rows are: calls, not entries. Twice that, for a machine with other work.
     blocks = 2e-3 * n_blocks(fit.estimator)
-    return 5 + 2e-8 * work + (0.1 * is_slow + blocks) * n_rounds
+    return 5 + 2e-8 * work + (recombinations + blocks) * n_rounds
 
 
 def n_blocks(model):

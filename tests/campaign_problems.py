@@ -22,6 +22,11 @@ FITS = 1
 # Codes of missing values in meteorological and satellite data.
 FILL_VALUES = (1e15, 9.97e36)
 
+# The textbook method eliminates groups of so many rows one by one, and solves a linear
+# system for each. With more operations than these it takes more than some seconds: it
+# is documented to be for a thousand rows.
+GROUP_ROWS, MOST_OPERATIONS = 32, 2e9
+
 # Most rows, most columns, most entries; how often.
 SIZES = {
     "tiny": (30, 10, 300, 0.5),
@@ -339,6 +344,12 @@ def draw_solver(rng, n_rows):
     return options
 
 
+def affordable_method(method, n_rows, n_coords):
+    """The method that was drawn, unless it takes minutes by definition."""
+    is_long = n_rows / GROUP_ROWS * float(n_coords) ** 3 > MOST_OPERATIONS
+    return "auto" if method == "davis" and is_long else method
+
+
 # ---- problems -------------------------------------------------------------------
 
 
@@ -370,4 +381,9 @@ def draw_fit(seed) -> Fit:
     if chance(rng, 0.1):
         options["n_jobs"] = 2
     estimator.set_params(**options)
+    n_outputs = len(np.unique(y)) if is_classifier else 1
+    method = affordable_method(
+        estimator.recombination, n_rows, n_columns * max(n_outputs - 1, 1)
+    )
+    estimator.set_params(recombination=method)
     return Fit(seed, estimator, X, y, sample_weight, (size, *traits))

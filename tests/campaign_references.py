@@ -158,6 +158,10 @@ def logistic_reference(train, test, codes, options):
     verdict = judge_logistic(train, codes, coef, intercept, **options)
     if verdict.optimality > EXACT_VIOLATION:
         return None
+    if options["l1_ratio"] == 1 and not is_only_prediction(
+        train, test, codes, (coef, intercept), options
+    ):
+        return None
     score, proba = log_loss(test, codes[test.kept], coef, intercept)
     proba[np.arange(test.n_rows), codes[test.kept]] -= 1
     n_outputs = len(coef)
@@ -177,6 +181,46 @@ def logistic_reference(train, test, codes, options):
     influence = linalg.lstsq(hessian / scale / scale[:, None], slope / scale)[0] / scale
     room = max(float(verdict.optimality), float(verdict.optimality_error))
     return score, np.abs(influence).sum() * room
+
+
+def is_only_prediction(train, test, codes, fitted, options):
+    """Whether all optimal fits without an L2 term predict held-out rows alike.
+
+    They predict training rows alike, and their coefficients differ only where slopes
+    are as large as the penalty allows. A change of these that no training row sees must
+    not be seen by held-out rows either. Nearly dependent columns count as dependent.
+    """
+    _, proba = log_loss(train, codes[train.kept], *fitted)
+    proba[np.arange(train.n_rows), codes[train.kept]] -= 1
+    n_outputs = len(fitted[0])
+    slope = train.X.T @ (train.mu[:, None] * proba[:, -n_outputs:])
+    l1 = 1 / (options["C"] * float(train.total))
+    noise = sum_error(train.n_rows) * np.sqrt(train.mu @ train.X**2)
+    is_tied = np.abs(slope) >= l1 * (1 - 1e-6) - noise[:, None]
+    if options["fit_intercept"]:
+        is_tied = np.vstack([is_tied, np.ones((1, n_outputs), dtype=bool)])
+    seen = [effects(with_ones(rows.X, options), is_tied) for rows in (train, test)]
+    return numerical_rank(seen[0]) >= numerical_rank(np.vstack(seen))
+
+
+def effects(X, is_tied):
+    """How predictions change with each tied coordinate, up to common constants."""
+    features, outputs = np.nonzero(is_tied)
+    changes = np.zeros((len(X), is_tied.shape[1], len(features)))
+    changes[:, outputs, np.arange(len(features))] = X[:, features]
+    if is_tied.shape[1] > 1:
+        changes -= changes.mean(axis=1, keepdims=True)
+    return changes.reshape(-1 if len(features) else 0, len(features))
+
+
+def numerical_rank(columns):
+    """Rank of columns of any scale."""
+    norms = np.linalg.norm(columns, axis=0)
+    columns = columns[:, norms > 0] / norms[norms > 0]
+    if columns.size == 0:
+        return 0
+    values = np.linalg.svd(np.linalg.qr(columns, mode="r"), compute_uv=False)
+    return np.count_nonzero(values > 8 * np.sqrt(len(values) * EPS))
 
 
 def with_ones(X, options):

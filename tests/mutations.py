@@ -38,6 +38,8 @@ WEIGHTS = "tests/estimators/test_weights.py"
 OPTIMUM = "tests/estimators/test_optimum.py"
 CAMPAIGN = "tests/test_campaign.py"
 LASSO_CV = "tests/estimators/test_lasso_cv.py"
+LOGISTIC_TWIN = "tests/estimators/test_logistic_twin.py"
+ROUNDING = "tests/solvers/test_rounding.py"
 BREAKS = [
     Break(
         "half of the duality gap",
@@ -58,14 +60,14 @@ BREAKS = [
         "objective/_rounding.py",
         "bound = self.residual + self._in_sums * self._size",
         "bound = 0.0",
-        "tests/solvers/test_rounding.py",
+        ROUNDING,
     ),
     Break(
         "rounding of the Gram matrix",
         "passes/_gram.py",
         "n_roundings = depth + 2 * self._problem.n_params + _EXTRA",
         "n_roundings = 1e-3",
-        "tests/solvers/test_rounding.py",
+        ROUNDING,
     ),
     Break(
         "everything is optimal",
@@ -398,6 +400,132 @@ BREAKS = [
         "            outcome = False, self._function(self._items[number])",
         "            outcome = False, self._function(self._items[number - 1])",
         "tests/data/test_threads.py",
+    ),
+    Break(
+        "rounding of a prediction",
+        "objective/_rounding.py",
+        "self.residual = float(gamma(chain) * predicted + _EPS * read)",
+        "self.residual = float(_EPS * read)",
+        f"{ROUNDING} {CERTIFICATES}",
+    ),
+    Break(
+        "rounding of the product in a dual value",
+        "objective/_criteria.py",
+        "product -= residual.square_error + sizes @ error",
+        "product -= 0.0",
+        f"{ROUNDING} {CERTIFICATES}",
+    ),
+    Break(
+        "penalty of a dual point",
+        "objective/_criteria.py",
+        "square = largest_square + l2 * (coef @ coef)",
+        "square = largest_square",
+        f"{CERTIFICATES} tests/objective",
+    ),
+    Break(
+        "conjugate of the L2 term in a dual value",
+        "objective/_criteria.py",
+        "conjugate = excess @ excess / (2 * l2)",
+        "conjugate = 0.0",
+        f"{CERTIFICATES} tests/objective",
+    ),
+    Break(
+        "covariance around the means",
+        "objective/_criteria.py",
+        "self.covariance -= offset * self.mean",
+        "self.covariance -= 0.0",
+        f"{CERTIFICATES} tests/objective tests/solvers/test_cagd.py",
+    ),
+    Break(
+        "intercept next to coefficients of zero",
+        "solvers/_quadratic.py",
+        "        if np.count_nonzero(params):",
+        "        if np.count_nonzero(params[self._is_bounded]):",
+        "tests/solvers/test_quadratic.py",
+    ),
+    Break(
+        "a lower objective outside of the tolerance",
+        "solvers/_driver.py",
+        "            self._best = self._accepted\n",
+        "            pass\n",
+        "tests/solvers/test_secant_steps.py",
+    ),
+    Break(
+        "every Newton step of a fold is accepted",
+        "solvers/paths/_fold_newton.py",
+        "is_good = trials[2] <= values[waiting] - required + noise",
+        "is_good = trials[2] <= np.inf",
+        "tests/solvers/test_paths_newton.py",
+    ),
+    Break(
+        "gradients that follow from another",
+        "solvers/paths/_fold_reads.py",
+        "gradient = gradient + (change - l2 * way).reshape(gradient.shape)",
+        "gradient = gradient + change.reshape(gradient.shape)",
+        "tests/solvers/test_paths_reads.py",
+    ),
+    Break(
+        "weights of classes in log losses",
+        "passes/_folds.py",
+        "row_weights = row_weights * self.test_factors.take(piece.target)",
+        "row_weights = 1.0 * row_weights",
+        f"tests/passes {LOGISTIC_TWIN}",
+    ),
+    Break(
+        "weights of classes in scores that count",
+        "passes/_fold_scores.py",
+        "weights = weights * self.factors.take(chunk.target)",
+        "weights = 1.0 * weights",
+        LOGISTIC_TWIN,
+    ),
+    Break(
+        "rows that are held out several times",
+        "passes/_fold_scores.py",
+        "_, test = self.sets.counts(chunk.atom)",
+        "test = self.sets.counts(chunk.atom)[1] > 0",
+        LOGISTIC_TWIN,
+    ),
+    Break(
+        "weights of classes in a scaler",
+        "estimators/_logistic_search.py",
+        "requests.append(FoldMoments(facts, sets, data.inverse_factors))",
+        "requests.append(FoldMoments(facts, sets, None))",
+        "tests/estimators/test_logistic_cv.py",
+    ),
+    Break(
+        "classes that can be separated",
+        "objective/_loss.py",
+        "return int(np.count_nonzero((largest >= limit) & (largest > 0)))",
+        "return 1",
+        "tests/estimators/test_degenerate.py",
+    ),
+    Break(
+        "weights of influential rows",
+        "data/_sampling.py",
+        "weights = np.maximum(rows.weights, threshold * rows.ratios)[order]",
+        "weights = rows.weights[order]",
+        "tests/data tests/solvers/test_sampling.py",
+    ),
+    Break(
+        "masses of groups",
+        "passes/_evaluate.py",
+        "[np.add.reduceat(self._shares(chunk), edges)]",
+        "[np.add.reduceat(0 * self._shares(chunk) + 1, edges)]",
+        "tests/passes",
+    ),
+    Break(
+        "predictions that overflow",
+        "passes/_evaluate.py",
+        "has_overflowed=not np.isfinite(squares[number])",
+        "has_overflowed=False",
+        "tests/passes",
+    ),
+    Break(
+        "a step of a fold that was too long",
+        "solvers/paths/_fold_column.py",
+        "            self.params = 0.5 * (self.base + self.params)",
+        "            self.params = self._candidate",
+        "tests/solvers/test_paths_column.py",
     ),
 ]
 

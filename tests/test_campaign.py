@@ -11,8 +11,8 @@ import pytest
 from campaign import KINDS
 from campaign_fits import allowed_seconds, judge_fit
 from campaign_judge import IS_PRECISE, Rows, judge_measure
-from campaign_problems import Fit, size_of
-from campaign_references import SquaredFold
+from campaign_problems import Fit, affordable_method, size_of
+from campaign_references import SquaredFold, logistic_reference
 from campaign_searches import Search, Units, draw_search
 from problems import classification, regression
 from sklearn.exceptions import ConvergenceWarning
@@ -81,6 +81,31 @@ def test_time_is_allowed_for_every_block_of_a_round():
     one = model.set_params(fraction=None)
     at_once = allowed_seconds(Fit(0, one, X, y, None, ()), 1000)
     assert each - at_once == pytest.approx(2 * (X.shape[1] + 1))
+
+
+def test_time_is_allowed_for_the_recombinations_of_every_target():
+    X, y = regression(n_rows=60)
+    allowed = []
+    for target in (y, np.column_stack([y, y])):
+        model = CaLeastSquares(recombination="log", tol=0.5).fit(X, target)
+        allowed.append(allowed_seconds(Fit(0, model, X, target, None, ()), 1000))
+    # A tenth of a second for each of two, and the passes of the second target.
+    work = 2e-8 * X.size * (X.shape[1] + 20 * 1000)
+    assert np.diff(allowed) == pytest.approx(200 + work)
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "expected"),
+    [
+        ("davis", (1000, 10), "davis"),
+        ("davis", (600_000, 20), "davis"),
+        ("davis", (600_000, 600), "auto"),
+        ("log", (600_000, 600), "log"),
+        (None, (600_000, 600), None),
+    ],
+)
+def test_methods_that_take_minutes_by_definition_are_not_drawn(method, shape, expected):
+    assert affordable_method(method, *shape) == expected
 
 
 @pytest.mark.parametrize("first", range(0, 600, 200))
@@ -188,6 +213,30 @@ def test_the_judge_has_no_reference_where_several_fits_are_optimal(is_unique):
     for one in [coef] if is_unique else [coef, coef[::-1], np.full(2, coef.mean())]:
         found = fold.reference(one, 0.1, 0.0, positive=False)
         assert (found is not None) == is_unique
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("case", ["unique", "alike", "alike while training"])
+def test_the_judge_has_no_reference_where_several_classifiers_are_optimal(
+    case, n_classes
+):
+    """Of equal columns any may carry the coefficient, which held-out rows may see."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((160, 3))
+    codes = (n_classes * rng.random(160)).astype(int)
+    codes[::2] = np.digitize(X[::2, 0], [0.0, 0.8][: n_classes - 1])
+    is_training = np.arange(160) < 80
+    if case != "unique":
+        X[:, 1] = X[:, 0]
+    if case == "alike while training":
+        X[~is_training, 1] *= 2
+    train, test = Rows(X, 1.0 * is_training), Rows(X, 1.0 * ~is_training)
+    options = {"C": 0.2, "l1_ratio": 1.0, "fit_intercept": True}
+    found = logistic_reference(train, test, codes, options)
+    assert (found is None) == (case == "alike while training")
+    # An L2 term leaves no choice.
+    options["l1_ratio"] = 0.5
+    assert logistic_reference(train, test, codes, options) is not None
 
 
 def test_the_judge_of_measures_notices_a_lie():

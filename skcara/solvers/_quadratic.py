@@ -148,8 +148,9 @@ class QuadraticModel:
             slope = gradient + self.matrix @ (params - anchor)
         descend = self._descend_faces if max_sweeps is None else self._damped_face_step
         ridge = _FIRST_RIDGE
-        # Newton models start near their solution: try its face before any sweep.
-        if np.count_nonzero(params[self._is_bounded]):
+        # Newton models start near their solution: try its face before any sweep, which
+        # looks for errors that are large next to the parameters only.
+        if np.count_nonzero(params):
             params, slope, ridge = descend(params, slope, ridge)
         for _ in range(_MAX_SWEEPS if max_sweeps is None else max_sweeps):
             wrong = violation(params, slope, self.l1, self.positive)

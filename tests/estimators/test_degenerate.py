@@ -5,6 +5,7 @@ import pytest
 from certificates import lasso_dual_gap, squared_objective
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
 from skcara import (
     CaLasso,
@@ -205,3 +206,40 @@ def test_one_row_of_positive_weight_is_fitted_without_warning(positive):
     y = np.full(3, 1.18290534)
     model = CaLeastSquares(positive=positive).fit(X, y, [0.0, 2.0, 0.0])
     assert model.predict(X[[1]]) == pytest.approx(y[1], rel=1e-14)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("recombination", ["auto", "davis"])
+@pytest.mark.parametrize("value", [1.0, -1e9])
+def test_intercept_of_a_constant_target_is_exact(value, recombination, form):
+    """Weights that are all alike round alike: a mean is wrong by many units."""
+    X = np.zeros((3000, 1))
+    X[:: 30 if value == 1.0 else 1] = value
+    y, weights = np.full(3000, 1.3533698549209328), np.full(3000, 18995.45246171)
+    model = CaLeastSquares(positive=True, recombination=recombination)
+    model.fit(form(X), y, sample_weight=weights)
+    assert model.coef_ == 0.0
+    assert model.intercept_ == pytest.approx(y[0], rel=1e-15)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_rows", [60, 3000])
+def test_classes_that_can_be_separated_are_named(n_rows, n_classes, form):
+    """A small gradient says nothing where coefficients grow without bound."""
+    place = np.random.default_rng(0).uniform(-1, 1, n_rows)
+    y = np.digitize(place, np.linspace(-1, 1, n_classes + 1)[1:-1])
+    # On a parabola lines divide any intervals.
+    X = np.column_stack([place, place**2])
+    model = CaLogisticRegression(C=np.inf)
+    with pytest.warns(ConvergenceWarning, match="classes are separable"):
+        model.fit(form(X), y)
+    # A row on the wrong side that has no weight does not count, one that has does.
+    inside = np.median(place[y == n_classes - 1])
+    X, y = np.vstack([X, [inside, inside**2]]), np.append(y, 0)
+    weights = np.ones(len(y))
+    weights[-1] = 0.0
+    with pytest.warns(ConvergenceWarning, match="classes are separable"):
+        model.fit(form(X), y, sample_weight=weights)
+    model.fit(form(X), y)
+    model.set_params(C=1.0).fit(form(X), y, sample_weight=weights)

@@ -5,9 +5,16 @@ import pytest
 from numpy.testing import assert_allclose
 from problems import classification, regression
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import KFold
 
-from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
+from skcara import (
+    CaLasso,
+    CaLassoCV,
+    CaLeastSquares,
+    CaLogisticRegression,
+    CaLogisticRegressionCV,
+)
 
 SOLVERS = ["auto", "cabcd", "cagd"]
 MODELS = [
@@ -15,6 +22,13 @@ MODELS = [
     CaLasso(0.02, tol=1e-10),
     CaLogisticRegression(tol=1e-7, max_iter=5000),
     CaLogisticRegression(C=0.05, l1_ratio=1.0, tol=1e-7, max_iter=5000),
+]
+SEARCHES = [
+    CaLassoCV(alphas=[0.1, 0.01], tol=1e-9),
+    CaLassoCV(alphas=[0.1, 0.01], tol=1e-9, standardize=True),
+    CaLogisticRegressionCV(Cs=[0.1, 1.0], tol=1e-7),
+    CaLogisticRegressionCV(Cs=[0.1, 1.0], tol=1e-7, standardize=True),
+    CaLogisticRegressionCV(Cs=[0.1, 1.0], tol=1e-7, scoring="roc_auc"),
 ]
 # The last finite one cannot be squared.
 FILLS = [1e15, 9.97e36, 1e300, np.inf, np.nan]
@@ -32,8 +46,7 @@ def spoil(X, is_idle, fill):
 
 
 def data_for(model, n_rows, to_X=np.asarray, seed=0):
-    is_classifier = isinstance(model, CaLogisticRegression)
-    make = classification if is_classifier else regression
+    make = classification if is_classifier(model) else regression
     X, y = make(n_rows=n_rows, seed=seed)
     rng = np.random.default_rng(seed)
     weights = rng.random(n_rows)
@@ -108,3 +121,22 @@ def test_targets_of_idle_rows_change_nothing(model, fill):
     model = clone(model).fit(X, np.where(used, y, fill), sample_weight=weights)
     assert_allclose(model.coef_, expected.coef_, rtol=1e-5, atol=1e-7)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fill", "n_rows", "to_X"),
+    [
+        (9.97e36, 800, np.asarray),
+        (1e300, 800, sparse.csr_array),
+        (1e300, 150_000, np.asarray),
+    ],
+)
+@pytest.mark.parametrize("model", SEARCHES, ids=str)
+def test_searches_do_not_see_idle_rows(model, fill, n_rows, to_X):
+    X, y, weights = data_for(model, n_rows, to_X)
+    model = clone(model).set_params(cv=KFold(3, shuffle=True, random_state=0))
+    expected = clone(model).fit(X, y, sample_weight=weights)
+    model.fit(spoil(X, weights == 0, fill), y, sample_weight=weights)
+    assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=2e-6)
+    name = "scores_" if is_classifier(model) else "mse_path_"
+    assert_allclose(getattr(model, name), getattr(expected, name), rtol=1e-5)

@@ -256,12 +256,15 @@ def test_other_scores(scoring, rng):
     assert ours.C_ == grid.best_params_["C"]
 
 
-def test_standardizing_is_a_pipeline_inside_the_folds(rng):
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 5.0}])
+def test_standardizing_is_a_pipeline_inside_the_folds(class_weight, rng):
+    """Its scaler knows nothing of the weights of classes."""
     X, y = classification(rng)
     X = X * 10.0 ** np.arange(-3, 3) + 5
-    cv = KFold(4)
-    ours = CaLogisticRegressionCV(Cs=CS, cv=cv, standardize=True, tol=1e-8).fit(X, y)
-    estimator = LogisticRegression(solver="newton-cholesky", tol=1e-10)
+    cv, options = KFold(4), {"class_weight": class_weight}
+    ours = CaLogisticRegressionCV(Cs=CS, cv=cv, standardize=True, tol=1e-8, **options)
+    ours.fit(X, y)
+    estimator = LogisticRegression(solver="newton-cholesky", tol=1e-10, **options)
     grid = GridSearchCV(
         make_pipeline(StandardScaler(), estimator),
         {"logisticregression__C": CS},

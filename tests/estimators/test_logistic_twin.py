@@ -249,21 +249,46 @@ def test_scores_that_nobody_can_compute_are_nan():
     assert np.isfinite(model.scores_[3]).all()
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "scoring", ["precision_macro", "matthews_corrcoef", "recall_micro"]
 )
 @pytest.mark.filterwarnings("ignore:Precision is ill-defined")
-def test_scores_that_count_classes_are_those_of_the_rows(scoring, n_classes):
+def test_scores_that_count_classes_are_those_of_the_rows(
+    scoring, n_classes, is_weighted
+):
+    """Weights of rows count in scores, those of classes do not."""
     X, y = make_rows(0, n_classes)
-    model = CaLogisticRegressionCV(Cs=CS, scoring=scoring, cv=KFold(4)).fit(X, y)
+    model, weights = CaLogisticRegressionCV(Cs=CS, scoring=scoring, cv=KFold(4)), None
+    if is_weighted:
+        weights = np.random.default_rng(0).random(len(y))
+        model.set_params(class_weight="balanced")
+    model.fit(X, y, sample_weight=weights)
+    stub = clone(model).fit(X, y)
     for fold, (_, test) in enumerate(KFold(4).split(X)):
+        own = None if weights is None else weights[test]
         for place in range(len(CS)):
             coef = model.coefs_paths_[fold, 0, place]
-            stub = clone(model).fit(X, y)
+            stub.coef_, stub.intercept_ = coef[:, :-1], coef[:, -1]
+            expected = stub.score(X[test], y[test], sample_weight=own)
+            assert model.scores_[fold, 0, place] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "roc_auc"])
+def test_rows_count_as_often_as_they_are_held_out(scoring):
+    X, y = make_rows(0)
+    rng, numbers = np.random.default_rng(0), np.arange(N_ROWS)
+    tests = [np.sort(rng.choice(half, N_ROWS)) for half in np.split(numbers, 2)]
+    folds = [(np.setdiff1d(numbers, test), test) for test in tests]
+    model = CaLogisticRegressionCV(Cs=CS, cv=folds, scoring=scoring, tol=1e-8).fit(X, y)
+    stub = clone(model).fit(X, y)
+    for fold, (_, test) in enumerate(folds):
+        for place in range(len(CS)):
+            coef = model.coefs_paths_[fold, 0, place]
             stub.coef_, stub.intercept_ = coef[:, :-1], coef[:, -1]
             expected = stub.score(X[test], y[test])
-            assert model.scores_[fold, 0, place] == pytest.approx(expected, rel=1e-12)
+            assert model.scores_[fold, 0, place] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_callable_gets_the_rows():

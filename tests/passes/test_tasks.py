@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import skcara
-from skcara.data import ArraySource, FoldBatch, FoldSets, SparseGram
+from skcara.data import ArraySource, Coordinates, FoldBatch, FoldSets, SparseGram
 from skcara.io._parts import Pooling
 from skcara.io._preparation import TaskGroup
 from skcara.io._survey import TakeSurvey
@@ -349,6 +349,39 @@ def test_stacked_evaluations_are_single_ones(loss, layout, group_rows):
         alone = case.ask(request)
         assert_same(answer, alone, rtol=1e-10, atol=1e-13)
         assert_array_equal(answer.evaluation.params, request.params)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_groups_know_their_masses_and_gradients(layout):
+    case = make_problem("logistic", layout)
+    params = np.random.default_rng(1).standard_normal(case.zeros.shape)
+    [evaluation] = answer_all(case.source, [Evaluate(case.problem, params, 64)])
+    groups, weights = evaluation.groups, case.source.weights
+    edges = np.arange(0, len(weights), 64)
+    assert_array_equal(groups.offsets, [*edges, len(weights)])
+    masses = np.add.reduceat(weights, edges) / weights.sum()
+    assert_allclose(groups.masses, masses, rtol=1e-12)
+    assert_allclose(groups.sums.sum(axis=0), evaluation.gradient.ravel(), atol=1e-12)
+
+
+@np.errstate(over="ignore")
+def test_a_large_value_that_no_slope_shows_is_seen_in_its_prediction():
+    """The row is predicted with certainty, and its squares overflow."""
+    X, y = np.zeros((40, 1)), np.arange(40) % 2
+    X[1] = 1e160
+    source, nothing = ArraySource(X, y), np.zeros((2, 1))
+    problem = Problem(
+        source.facts,
+        LogisticLoss(),
+        SeparablePenalty(nothing, nothing + 1.0, nothing > 0),
+        KKTViolation(),
+        Coordinates.of_user(1, True),
+    )
+    requests = [Evaluate(problem, np.array([[one], [0.0]])) for one in (0.0, 1.0)]
+    near, far = answer_all(source, requests)
+    assert not near.has_overflowed
+    assert far.has_overflowed
+    assert far.gradient[0] == 0.0
 
 
 def penalty_parts(problem):

@@ -128,6 +128,27 @@ def test_an_anchor_without_a_score_gives_way_to_one_that_is_as_good():
     assert column.score_loss == pytest.approx(0.7)
 
 
+def test_a_step_that_makes_things_worse_is_halved_until_it_does_not():
+    """The objective is 50 times as curved as the model: of 1/50 it is the minimum."""
+    column, rng = make_column()
+    goal, l2 = rng.standard_normal((4, 1)), column.problem.penalty.l2
+    column.learn(-50 * goal, None)
+    anchor = column.base
+    column.step()
+    lengths = [np.linalg.norm(column.params - anchor)]
+    while True:
+        column.learn(50 * (column.params - goal) - l2 * column.params, None)
+        if not column.is_rejected:
+            break
+        assert column.base is anchor
+        column.step()
+        lengths.append(np.linalg.norm(column.params - anchor))
+        assert len(lengths) < 10
+    np.testing.assert_allclose(lengths, lengths[0] * 0.5 ** np.arange(len(lengths)))
+    # Half as long as a step that leads to the same value on the other side.
+    assert lengths[-1] <= 2 * np.linalg.norm(goal) < 2 * lengths[-1]
+
+
 def test_a_step_that_changes_predictions_much_is_shortened():
     column, rng = make_column()
     column.learn(rng.standard_normal((4, 1)), None)

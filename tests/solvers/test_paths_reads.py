@@ -1,12 +1,14 @@
 """Reads of a search over folds: precision, and one column for several."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from skcara import CaLogisticRegressionCV
 from skcara.data import ArraySource, Coordinates, FoldSets
 from skcara.data._atoms import fold_batches
-from skcara.objective import LogisticLoss, MultinomialLoss
+from skcara.objective import LogisticLoss, MultinomialLoss, SeparablePenalty
 from skcara.passes import EvaluateFolds
 from skcara.solvers.paths import _fold_newton, _fold_reads
 from skcara.solvers.paths._fold_sample import FoldSample
@@ -123,3 +125,23 @@ def test_columns_that_are_nearly_the_same_are_read_once(rng, monkeypatch, n_clas
     assert not has_test
     assert (12, True) in reads
     assert search.n_passes_ < 9
+
+
+def test_gradients_that_follow_from_another_are_those_of_the_loss(rng):
+    """Exact for a quadratic loss, whose models have the penalty on top."""
+    root, l2 = rng.standard_normal((9, 4)), 0.3 * np.ones((4, 1))
+    hessian = root.T @ root
+    penalty = SeparablePenalty(0 * l2, l2, l2 < 0)
+    columns = [
+        SimpleNamespace(
+            fold=0,
+            params=rng.standard_normal((4, 1)),
+            model=SimpleNamespace(matrix=hessian + np.diag(l2[:, 0])),
+            problem=SimpleNamespace(penalty=penalty, n_outputs=1),
+        )
+        for _ in range(3)
+    ]
+    exact = [hessian @ column.params for column in columns]
+    found = _fold_reads._followers(columns, columns[1:2], exact[1:2])
+    for expected, (_, gradient) in zip(exact, found, strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-10)

@@ -47,6 +47,17 @@ def test_minimizer_satisfies_the_optimality_conditions(
     assert not is_positive or (params[:-1] >= 0).all()
 
 
+@pytest.mark.parametrize("max_sweeps", [None, 5])
+@pytest.mark.parametrize("strength", [0.0, 0.3])
+def test_a_free_coordinate_is_exact_where_all_others_are_zero(strength, max_sweeps):
+    """What is wrong with an intercept may be small next to the intercept itself."""
+    l1, positive = np.array([strength, 0.0]), np.array([strength == 0, False])
+    anchor, gradient = np.array([0.0, 1.35]), np.array([0.1, -3e-15])
+    model = QuadraticModel(np.eye(2), l1, positive)
+    params = model.minimize(anchor, gradient, max_sweeps=max_sweeps)
+    assert params.tolist() == [0.0, 1.35 + 3e-15]
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.3])
 def test_response_is_the_largest_change_in_a_unit_ball(strength, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
