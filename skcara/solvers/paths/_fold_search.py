@@ -215,14 +215,16 @@ class _FoldSearch:
         """
         hessians = NearHessians(sample)
         for chain in self._problems.chains:
-            change = 0.0
+            changes: list[np.ndarray] = []
             for number in chain:
                 columns = self._columns_of(number)
                 before = np.array([column.params for column in columns])
-                for column, start in zip(columns, before + change, strict=True):
+                starts = before + _next_change(changes)
+                for column, start in zip(columns, starts, strict=True):
                     column.params = start
                 self._minimise(hessians, columns, accuracy)
-                change = np.array([column.params for column in columns]) - before
+                after = np.array([column.params for column in columns])
+                changes = [*changes[-2:], after - before]
 
     def _minimise(self, hessians, columns, accuracy):
         """Minimise on a sample alone, from the points where the columns are.
@@ -368,3 +370,17 @@ class _FoldSearch:
             self._models.use_sample(self._sample, self.active)
             return
         yield from self._models.improve(poor)
+
+
+def _next_change(changes):
+    """Extrapolate the last three changes along a path, or repeat the last of fewer.
+
+    On a geometric grid a coefficient goes on by equal steps where the penalty holds it,
+    and by steps that shrink with the penalty where the rows do: no step is expected to
+    be longer than the one before.
+    """
+    if len(changes) < 3:
+        return changes[-1] if changes else 0.0
+    before, step = np.diff(changes, axis=0)
+    ratio = np.divide(step, before, out=np.zeros_like(step), where=before != 0)
+    return changes[-1] + step * np.clip(ratio, 0.0, 1.0)
