@@ -18,6 +18,7 @@ leverage in the training sets; where steps stop shrinking the sample grows, and 
 cannot, the Hessians of all folds are summed in one read.
 """
 
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -211,11 +212,12 @@ class _FoldSearch:
     def _minimise_chains(self, sample, accuracy):
         """Minimise on a sample alone, from strong to weak penalties.
 
-        What changes for one penalty will change for the next one too.
+        What changes for one penalty will change for the next one too. Points that are
+        minimised well tell where the path goes on; differences of others are noise.
         """
         hessians = NearHessians(sample)
         for chain in self._problems.chains:
-            changes: list[np.ndarray] = []
+            changes: deque[np.ndarray] = deque(maxlen=3 if sample.is_everything else 1)
             for number in chain:
                 columns = self._columns_of(number)
                 before = np.array([column.params for column in columns])
@@ -224,7 +226,7 @@ class _FoldSearch:
                     column.params = start
                 self._minimise(hessians, columns, accuracy)
                 after = np.array([column.params for column in columns])
-                changes = [*changes[-2:], after - before]
+                changes.append(after - before)
 
     def _minimise(self, hessians, columns, accuracy):
         """Minimise on a sample alone, from the points where the columns are.
@@ -381,6 +383,6 @@ def _next_change(changes):
     """
     if len(changes) < 3:
         return changes[-1] if changes else 0.0
-    before, step = np.diff(changes, axis=0)
+    before, step = np.diff(list(changes), axis=0)
     ratio = np.divide(step, before, out=np.zeros_like(step), where=before != 0)
     return changes[-1] + step * np.clip(ratio, 0.0, 1.0)
