@@ -39,6 +39,7 @@ from skcara.data._source import (
     chunk_rows_for,
 )
 from skcara.data._sparse_gram import SparseGram
+from skcara.data._sparse_pairs import SparsePairs
 from skcara.data._threads import Threads
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "PriorityRows",
     "Source",
     "SparseGram",
+    "SparsePairs",
     "StackedLabels",
     "SumTask",
     "TargetMoments",

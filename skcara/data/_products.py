@@ -80,10 +80,16 @@ def weighted_sums(rows, weights):
     """
     if sparse.issparse(rows) or weights.shape[1] == 1:
         return transposed(rows) @ weights
-    weights, n_columns = weights.T, rows.shape[1]
-    sums = np.zeros((len(weights), n_columns))
-    for group in _groups(len(rows), sums.size):
-        sums += weights[:, group] @ rows[group]
+    weights, (n_rows, n_columns) = weights.T, rows.shape
+    size = _group_size(len(weights) * n_columns)
+    n_grouped = n_rows - n_rows % size if size >= _MIN_GROUP_ROWS else 0
+    sums = weights[:, n_grouped:] @ rows[n_grouped:]
+    if n_grouped:
+        # One call for all groups.
+        stack = weights[:, :n_grouped].reshape(len(weights), -1, size)
+        groups = rows[:n_grouped].reshape(-1, size, n_columns)
+        products = np.matmul(stack.transpose(1, 0, 2), groups)
+        sums = sums + products.sum(axis=0, dtype=np.float64)
     return sums.T
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skcara.data import Coordinates, FoldSets, SumTask, row_range
+from skcara.data import Coordinates, FoldSets, SumTask, row_range, weighted_sums
 from skcara.objective import Loss
 
 # Predictions that are made at a time. For one function in single precision a Python
@@ -257,7 +257,7 @@ def _add_to(sums, columns, slopes, rows, *, has_ones=False):
     """Add slopes, and slopes times rows; the former are among the latter, with ones."""
     shape = slopes.shape
     flat = slopes.reshape(-1, shape[2])
-    products = (rows.T @ flat.T).T if sparse.issparse(rows) else flat @ rows
+    products = weighted_sums(rows, flat.T).T
     if not has_ones:
         sums[0][columns] += slopes.sum(axis=2)
     sums[1][columns] += products.reshape(*shape[:2], -1)

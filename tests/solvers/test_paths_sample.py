@@ -11,6 +11,7 @@ from skcara.data._atoms import fold_batches
 from skcara.objective import LogisticLoss, MultinomialLoss
 from skcara.solvers.paths._fold_calibration import calibrate_folds
 from skcara.solvers.paths._fold_sample import FoldSample
+from skcara.solvers.paths._fold_search import _next_change
 from skcara.solvers.paths._near_hessians import NearHessians
 
 
@@ -164,3 +165,35 @@ def test_rows_that_stay_are_not_summed_again(rng):
     params[:, 0] = 2.0
     hessians.near(params, folds)
     assert sum(summed) == 2 * 20
+
+
+def test_encoded_rows_have_hessians_at_their_own_points(rng):
+    levels = rng.integers(20, size=(900, 3)) + 20 * np.arange(3)
+    rows = np.zeros((900, 60))
+    np.put_along_axis(rows, levels, 1.0, axis=1)
+    sample = sample_of(
+        sparse.csr_array(rows), rng.integers(2, size=900), LogisticLoss()
+    )
+    assert sample.has_cheap_hessians
+    params, folds = rng.standard_normal((3, 60, 1)), np.arange(3)
+    found = NearHessians(sample).near(params, folds)
+    for point, fold, hessian in zip(params, folds, found, strict=True):
+        own = sample.hessian(sample.rows @ point, sample.weights[fold])
+        np.testing.assert_allclose(hessian, own, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ([1.0, 2.0, 3.0], 4.0),  # held by the penalty
+        ([1.0, 1.9, 1.99], 1.999),  # held by the rows
+        ([1.0, 2.0, 5.0], 8.0),  # no step is longer than the last one
+        ([1.0, 2.0, 1.5], 1.5),  # there and back
+        ([1.0, 1.0, 2.0], 2.0),  # nothing is known
+        ([1.0, 2.0], 2.0),
+    ],
+)
+def test_paths_go_on(path, expected):
+    changes = [np.full((2, 3, 1), value) for value in path]
+    np.testing.assert_allclose(_next_change(changes), expected)
+    assert _next_change([]) == 0.0

@@ -187,8 +187,10 @@ class _Models:
             return True
         if not is_new.any():
             is_new = (n_left > objective.hessian_cost) & ~is_own
-        for point in active[is_new]:
-            self.current[point] = objective.own_model(params[point], point)
+        chosen = active[is_new]
+        models = objective.own_models(params[chosen], chosen)
+        for point, model in zip(chosen, models, strict=True):
+            self.current[point] = model
         self._is_own[active[is_new]] = True
         self._previous[active[is_new]] = np.inf
         return bool(is_new.any())
@@ -294,11 +296,16 @@ class _Objective:
             for hessian, penalty in zip(hessians, self._penalties, strict=True)
         ]
 
-    def own_model(self, params, point):
-        """Quadratic model of one fold at its own point."""
-        predictions = self._sample.rows @ params
-        hessian = self._sample.hessian(predictions, self._weights[point])
-        return penalised_model(hessian, self._penalties[point], params.shape[1])
+    def own_models(self, params, points):
+        """Quadratic models of some of the folds, each at its own point."""
+        if not points.size:
+            return []
+        predictions = self._sample.predictions(params)
+        hessians = self._sample.own_hessians(predictions, self._weights[points])
+        return [
+            penalised_model(hessian, self._penalties[point], params.shape[2])
+            for hessian, point in zip(hessians, points, strict=True)
+        ]
 
 
 def _hessian_cost(sample):

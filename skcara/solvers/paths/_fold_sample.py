@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import FoldSets, row_range, squared
+from skcara.data import FoldSets, SparsePairs, row_range, squared
 from skcara.objective import Loss
 from skcara.solvers._quadratic import ScaledCholesky
 
@@ -199,6 +199,39 @@ class FoldSample:
             for fold in np.flatnonzero(factors[:, atom]):
                 hessians[fold] += factors[fold, atom] * matrix
         return hessians
+
+    def own_hessians(self, predictions, weights):
+        """Hessians of the mean losses at one point for each fold.
+
+        Parameters
+        ----------
+        predictions : ndarray of shape (n_points, n_outputs, n_rows)
+        weights : ndarray of shape (n_points, n_rows)
+
+        Returns
+        -------
+        hessians : sequence of ndarray of shape (n_coords, n_coords)
+        """
+        points = list(zip(predictions.transpose(0, 2, 1), weights, strict=True))
+        if self._pairs is None:
+            return [self.hessian(*point) for point in points]
+        curvatures = [
+            self.loss.second_derivative(self.target, scores) * own
+            for scores, own in points
+        ]
+        return self._pairs.grams(np.array(curvatures).T.copy())
+
+    @property
+    def has_cheap_hessians(self) -> bool:
+        """Whether those at several points cost little more than at one of them."""
+        return self._pairs is not None
+
+    @cached_property
+    def _pairs(self):
+        is_counted = sparse.issparse(self.rows) and self.loss.n_outputs == 1
+        if not is_counted or not SparsePairs.fit(self.rows):
+            return None
+        return SparsePairs(self.rows)
 
     def hessian(self, predictions, weights, chosen=None):
         """Hessian of the mean loss at one point, (n_coords, n_coords)."""

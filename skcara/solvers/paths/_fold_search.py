@@ -18,6 +18,7 @@ leverage in the training sets; where steps stop shrinking the sample grows, and 
 cannot, the Hessians of all folds are summed in one read.
 """
 
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -140,18 +141,22 @@ class _FoldSearch:
         model_bytes = 8 * self._full.n_coords**2 * len(self.columns)
         self._max_size = max_sampled_rows(self._full, free_bytes=model_bytes)
         self._size = min(measure_rows(self._full), self._max_size)
-        self._drawn: FoldSample | None = None
+        self._near: NearHessians | None = None
         self._influence: tuple[np.ndarray, np.ndarray] | None = None
 
     # ---- the sample ------------------------------------------------------------
 
     @property
+    def _hessians(self) -> NearHessians:
+        assert self._near is not None, "of the sample that is drawn at the start"
+        return self._near
+
+    @property
     def _sample(self) -> FoldSample:
-        assert self._drawn is not None, "drawn at the start"
-        return self._drawn
+        return self._hessians.sample
 
     def _draw(self):
-        self._drawn = None  # never two samples at once
+        self._near = None  # never two samples at once
         full, weights = self._full, None
         if self._has_all_rows:
             indices = np.arange(full.n_rows)
@@ -170,7 +175,7 @@ class _FoldSearch:
             used = weights > 0
             rows, target, atom = rows[used], target[used], atom[used]
             weights = weights[used]
-        self._drawn = FoldSample(
+        sample = FoldSample(
             rows,
             target,
             weights,
@@ -179,16 +184,19 @@ class _FoldSearch:
             full.loss,
             is_everything=self._has_all_rows,
         )
+        self._near = NearHessians(sample)
 
     def start(self):
         """Minimise all columns on the sample, from strong to weak penalties."""
         yield from self._draw()
         if self._has_all_rows:
-            self._minimise_chains(self._sample, _FULL_ACCURACY)
+            self._minimise_chains(self._hessians, _FULL_ACCURACY)
             return
         stride = self._sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
         stride = min(max(stride, 1), _MAX_STRIDE)
-        coarse = self._sample.strided(stride) if stride > 1 else self._sample
+        coarse = self._hessians
+        if stride > 1:
+            coarse = NearHessians(self._sample.strided(stride))
         self._minimise_chains(coarse, _COARSE_ACCURACY)
         for column in self.columns:
             column.model = None
@@ -206,23 +214,26 @@ class _FoldSearch:
         self._influence = params, directions
         self._size = min(max(self._size, grown(self._size)), self._max_size)
         yield from self._draw()
-        self._minimise_chains(self._sample, _ACCURACY)
+        self._minimise_chains(self._hessians, _ACCURACY)
 
-    def _minimise_chains(self, sample, accuracy):
+    def _minimise_chains(self, hessians, accuracy):
         """Minimise on a sample alone, from strong to weak penalties.
 
-        What changes for one penalty will change for the next one too.
+        What changes for one penalty will change for the next one too. Points that are
+        minimised well tell where the path goes on; differences of others are noise.
         """
-        hessians = NearHessians(sample)
+        n_kept = 3 if hessians.sample.is_everything else 1
         for chain in self._problems.chains:
-            change = 0.0
+            changes: deque[np.ndarray] = deque(maxlen=n_kept)
             for number in chain:
                 columns = self._columns_of(number)
                 before = np.array([column.params for column in columns])
-                for column, start in zip(columns, before + change, strict=True):
+                starts = before + _next_change(changes)
+                for column, start in zip(columns, starts, strict=True):
                     column.params = start
                 self._minimise(hessians, columns, accuracy)
-                change = np.array([column.params for column in columns]) - before
+                after = np.array([column.params for column in columns])
+                changes.append(after - before)
 
     def _minimise(self, hessians, columns, accuracy):
         """Minimise on a sample alone, from the points where the columns are.
@@ -316,8 +327,7 @@ class _FoldSearch:
             points = replace(points, weights=weights)
         _, found = self._sample.evaluate(points.params, points.weights)
         tilt = Tilt(gradients - found, self._damping(np.inf))
-        hessians = NearHessians(self._sample)
-        self._take_over(columns, hessians, points, tilt, self._accuracy)
+        self._take_over(columns, self._hessians, points, tilt, self._accuracy)
 
     def _far(self, columns):
         """Columns whose next step changes predictions too much for a model."""
@@ -353,7 +363,7 @@ class _FoldSearch:
             if any(column.model is None for column in group)
             for column in group
         ]
-        self._models.use_sample(self._sample, missing, at_anchors=at_anchors)
+        self._models.use_sample(self._hessians, missing, at_anchors=at_anchors)
 
     def _improve_models(self):
         """Better Hessians for columns that make no progress: more rows, then all."""
@@ -365,6 +375,20 @@ class _FoldSearch:
         if is_sampled and can_grow(self._size, self._max_size):
             self._size = min(grown(self._size), self._max_size)
             yield from self._draw()
-            self._models.use_sample(self._sample, self.active)
+            self._models.use_sample(self._hessians, self.active)
             return
         yield from self._models.improve(poor)
+
+
+def _next_change(changes):
+    """Extrapolate the last three changes along a path, or repeat the last of fewer.
+
+    On a geometric grid a coefficient goes on by equal steps where the penalty holds it,
+    and by steps that shrink with the penalty where the rows do: no step is expected to
+    be longer than the one before.
+    """
+    if len(changes) < 3:
+        return changes[-1] if changes else 0.0
+    before, step = np.diff(list(changes), axis=0)
+    ratio = np.divide(step, before, out=np.zeros_like(step), where=before != 0)
+    return changes[-1] + step * np.clip(ratio, 0.0, 1.0)
