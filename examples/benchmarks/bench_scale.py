@@ -21,7 +21,6 @@ Examples
 
 import argparse
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -368,8 +367,6 @@ def memory(sizes, arguments):
 
 def ask_probe(kind, path, name, room):
     """Answer of a fresh process."""
-    # The allocator of pyarrow reserves a gigabyte of addresses, which the limit counts.
-    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     script = Path(__file__).parent / "probe_scale.py"
     command = [sys.executable, str(script), kind, str(path), name, str(room)]
     # BLAS that gets no memory may wait for it for ever.
@@ -378,7 +375,6 @@ def ask_probe(kind, path, name, room):
         check=True,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
         timeout=PROBE_SECONDS,
     ).stdout
     fit, predict, seconds = json.loads(output.splitlines()[-1])
