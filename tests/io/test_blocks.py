@@ -78,7 +78,7 @@ def test_columns_of_frames_must_have_names_of_their_own(library):
         frame = module.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "b", "b"])
     else:
         frame = module.table([[1.0], [2.0], [3.0]], names=["a", "b", "b"])
-    with pytest.raises(ValueError, match="Column 'b' is there more than once. Give"):
+    with pytest.raises(ValueError, match=r"Column 'b' is there more than once\. Give"):
         make_block(frame, [1.0])
 
 
