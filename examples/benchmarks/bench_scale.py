@@ -21,7 +21,6 @@ Examples
 
 import argparse
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -50,7 +49,7 @@ from report import markdown_table
 from skcara import CaLasso, CaLeastSquares, CaLogisticRegression
 from skcara.data import SumTask
 from skcara.io import from_dask
-from skcara.io._cluster import ClusterExecutor
+from skcara.io._transport import Transport
 from skcara.io._watch import Watch
 
 N_FEATURES = 20
@@ -114,28 +113,32 @@ def cpu_seconds(client):
 @contextmanager
 def counted_bytes():
     """Bytes of arguments and results, by the function that the tasks ran."""
-    tasks, run = defaultdict(list), ClusterExecutor._map
+    tasks, run = defaultdict(list), Transport.run
 
-    def counted(self, function, *arguments, **options):
-        sent = len(pickle.dumps((function, arguments, options), protocol=5))
-        results = run(self, function, *arguments, **options)
-        for result in results:
-            received = len(pickle.dumps(result, protocol=5))
-            tasks[function.__name__].append(sent + received)
+    def counted(self, calls):
+        calls = list(calls)
+        results = run(self, calls)
+        for call, result in zip(calls, results, strict=True):
+            # The last argument is the shelves, which stay where they are.
+            content = call.function, call.arguments[:-1], result
+            n_bytes = len(pickle.dumps(content, protocol=5))
+            tasks[call.function.__name__].append(n_bytes)
         return results
 
-    ClusterExecutor._map = counted
+    Transport.run = counted
     try:
         yield tasks
     finally:
-        ClusterExecutor._map = run
+        Transport.run = run
 
 
 def moved_bytes(client):
     """Bytes that workers sent to each other."""
 
     def sent(dask_worker):
-        return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+        log = dask_worker.transfer_outgoing_log
+        # What the client is sent goes to nobody by name.
+        return sum(entry["total"] for entry in log if entry["who"] is not None)
 
     return sum(client.run(sent).values())
 
@@ -237,7 +240,8 @@ def traffic(sizes, arguments):
                 title = f"{name}, {sizes.fit_rows:.0e} rows, {where}"
                 lines.append([title, *measure_traffic(client, estimator(), source)])
                 print("traffic", lines[-1], flush=True)
-    header = ["fit", "reads", "kB a task and pass", "all / sample", "moved, MB"]
+    header = ["fit", "reads", "kB a task and pass"]
+    header += ["all, MB", "all / sample", "moved, MB"]
     return markdown_table(header, lines)
 
 
@@ -247,11 +251,14 @@ def measure_traffic(client, model, source):
     with counted_bytes() as tasks, source.reading(5, reads):
         model.fit(source)
         ((_, pool),) = source._surveys.values()
-    sample = pool.block.rows.nbytes + pool.block.target.nbytes
+    # The rows among which solvers may choose; only those they want travel.
+    sample = len(pool.indices) * (8 * N_FEATURES + pool.target.itemsize)
+    in_all = sum(map(sum, tasks.values()))
     return (
         reads.n_reads,
         f"{max(tasks['visit_shelves']) / 1e3:.1f}",
-        f"{sum(map(sum, tasks.values())) / sample:.2f}",
+        f"{in_all / 1e6:.1f}",
+        f"{in_all / sample:.2f}",
         f"{(moved_bytes(client) - before) / 1e6:.1f}",
     )
 
@@ -360,8 +367,6 @@ def memory(sizes, arguments):
 
 def ask_probe(kind, path, name, room):
     """Answer of a fresh process."""
-    # The allocator of pyarrow reserves a gigabyte of addresses, which the limit counts.
-    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     script = Path(__file__).parent / "probe_scale.py"
     command = [sys.executable, str(script), kind, str(path), name, str(room)]
     # BLAS that gets no memory may wait for it for ever.
@@ -370,7 +375,6 @@ def ask_probe(kind, path, name, room):
         check=True,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
         timeout=PROBE_SECONDS,
     ).stdout
     fit, predict, seconds = json.loads(output.splitlines()[-1])

@@ -29,7 +29,12 @@ from skcara.data._rows import (
     transposed,
     with_entries,
 )
-from skcara.data._sampling import PriorityRows, random_generator, row_uniforms
+from skcara.data._sampling import (
+    PriorityRows,
+    random_generator,
+    rare_uniforms,
+    row_uniforms,
+)
 from skcara.data._source import (
     SPAN_CHUNKS,
     ArraySource,
@@ -75,6 +80,7 @@ __all__ = [
     "one_blas_thread",
     "predictions",
     "random_generator",
+    "rare_uniforms",
     "row_labels",
     "row_range",
     "row_uniforms",

@@ -26,6 +26,9 @@ _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
+# A number and the quotient that it is compared with are rounded, by less than this.
+_UNIFORM_SLACK = 2.0**-49
+
 # Candidates of a sample may outnumber it by this factor before they are sorted out.
 _CROWDED = 1.25
 
@@ -56,12 +59,52 @@ def stratified_rows(n_draws: int, n_rows: int, rng):
 
 def row_uniforms(seed: int, start: int, n_rows: int):
     """Numbers in (0, 1), a function of the seed and the number of the row alone."""
+    return _uniforms(_row_bits(seed, start, n_rows))
+
+
+def rare_uniforms(seed: int, start: int, n_rows: int, most: float):
+    """Those of the same numbers that are small, without making the others.
+
+    Parameters
+    ----------
+    seed, start, n_rows : int
+        As of :func:`row_uniforms`.
+    most : float
+        Largest number that is wanted. Some that are larger by a rounding error may be
+        among the answers.
+
+    Returns
+    -------
+    rows : ndarray of int
+        Which rows have them, counted from ``start``.
+    uniforms : ndarray of float
+        The numbers.
+    """
+    bits = _row_bits(seed, start, n_rows)
+    if most + _UNIFORM_SLACK >= 1:
+        return np.arange(n_rows), _uniforms(bits)
+    rows = np.flatnonzero(bits <= np.uint64((most + _UNIFORM_SLACK) * 2.0**64))
+    return rows, _uniforms(bits[rows])
+
+
+def _row_bits(seed, start, n_rows):
+    """Random 64 bits for each row."""
+    bits = np.arange(n_rows, dtype=np.uint64)
+    shifted = np.empty_like(bits)
     with np.errstate(over="ignore"):
-        bits = np.arange(start, start + n_rows, dtype=np.uint64)
-        bits = (bits + np.uint64(1)) * _INCREMENT + np.uint64(seed) * _MULTIPLIERS[0]
+        # In place: memory that is new for every step would cost more than the step.
+        bits *= _INCREMENT
+        bits += (np.uint64(start) + np.uint64(1)) * _INCREMENT
+        bits += np.uint64(seed) * _MULTIPLIERS[0]
         for shift, multiplier in zip(_SHIFTS, (*_MULTIPLIERS, None), strict=True):
-            bits ^= bits >> shift
-            bits = bits if multiplier is None else bits * multiplier
+            np.right_shift(bits, shift, out=shifted)
+            bits ^= shifted
+            if multiplier is not None:
+                bits *= multiplier
+    return bits
+
+
+def _uniforms(bits):
     # 53 bits, in the middle of their interval: never zero or one.
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 

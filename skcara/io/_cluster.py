@@ -9,19 +9,15 @@ Everything is computed from the user's collection by pure functions. When a work
 Dask computes what it held once more, elsewhere, with the same bits.
 """
 
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from skcara.data import labels_between
-from skcara.io._blocks import Block
-from skcara.io._optional import import_optional
+from skcara.io._blocks import Block, aligned, slice_block
 from skcara.io._parts import PartFacts
 from skcara.io._pool import Pool
 from skcara.io._recipes import find_recipes
@@ -38,6 +34,7 @@ from skcara.io._shelves import (
     visit_shelves,
 )
 from skcara.io._sums import PartSum
+from skcara.io._transport import Call, Transport, forget
 
 # Shelves for each thread: few, because each costs the scheduler some time, but enough
 # to spread the load of a worker that was lost over the others.
@@ -45,14 +42,9 @@ _SHELVES_PER_THREAD = 4
 # Tasks for each thread that make parts: a thread that is done early takes some of
 # another's. A task costs Dask two milliseconds, ten times as much as a small part.
 _TASKS_PER_THREAD = 32
-# How long a pass waits for the first worker of a cluster that has none.
-_SECONDS_WITHOUT_WORKERS = 50
-_SECONDS_BETWEEN_LOOKS = 2
-# A scheduler with many thousand tasks may be busy for some seconds.
-_SECONDS_WITHOUT_ANSWER = 120
 
 
-class ClusterExecutor:
+class ClusterExecutor(Transport):
     """Runs tasks on parts where they are.
 
     Parameters
@@ -65,13 +57,13 @@ class ClusterExecutor:
         collections that nobody holds.
     """
 
+    #: Rows can be taken by number at any time.
+    keeps_parts = True
+
     def __init__(self, parts, client, collections: tuple = ()):
+        super().__init__(client)
         self._parts = parts
-        self._client = client
         self._collections = collections
-        self._distributed = import_optional(
-            "distributed", extra="dask", needed_by="from_dask"
-        )
         self._shelves: list = []
         self._numbers_of: dict[str, list[int]] = {}
         self._row_numbers: list[range] = []
@@ -83,7 +75,7 @@ class ClusterExecutor:
         """Put the parts on shelves, unless they are there."""
         if self._shelves:
             return
-        threads = self._threads()
+        threads = self.threads()
         known = {f.key: f for f in self._distributed.futures_of(self._collections)}
         recipes = find_recipes(self._parts, known)
         numbers = range(len(self._parts))
@@ -111,18 +103,18 @@ class ClusterExecutor:
         make : callable
             Makes a shelf of numbers and results.
         """
-        self._wait(futures)
+        self.wait(futures)
         places = {future.key: place for place, future in enumerate(futures)}
         held = defaultdict(list)
-        for key, holders in self._ask(self._client.who_has, futures).items():
+        for key, holders in self.holders(futures).items():
             held[min(holders, default=None)].append(places[key])
         for worker, chosen in self._divide(held):
             numbers = [number for place in chosen for number in groups[place]]
             results = [futures[place] for place in chosen]
-            shelf = self._submit(make, numbers, results, worker=worker)
+            shelf = self.submit(make, numbers, results, worker=worker)
             self._add_shelf(shelf, numbers)
-        self._wait(self._shelves)
-        _release(futures)
+        self.wait(self._shelves)
+        forget(futures)
 
     def _shelve_persisted(self, recipes, known):
         """Make parts of persisted partitions on their shelves, where most bytes are.
@@ -130,9 +122,9 @@ class ClusterExecutor:
         A task for each part would cost more than its making.
         """
         keys = list({key for recipe in recipes for key in recipe.inputs})
-        self._wait([known[key] for key in keys])
-        sizes = self._ask(self._client.nbytes, keys, summary=False)
-        holders = self._ask(self._client.who_has, [known[key] for key in keys])
+        self.wait([known[key] for key in keys])
+        sizes = self.sizes(keys)
+        holders = self.holders([known[key] for key in keys])
         held = defaultdict(list)
         for number, recipe in enumerate(recipes):
             n_bytes: dict = defaultdict(int)
@@ -145,13 +137,13 @@ class ClusterExecutor:
         for worker, group in self._divide(held):
             book = Book({number: recipes[number] for number in group})
             values = [known[key] for key in book.inputs]
-            shelf = self._submit(make_shelf_of, book, values, worker=worker)
+            shelf = self.submit(make_shelf_of, book, values, worker=worker)
             self._add_shelf(shelf, group)
-        self._wait(self._shelves)
+        self.wait(self._shelves)
 
     def _divide(self, held):
         """Cut what workers hold into shelves."""
-        threads = self._threads()
+        threads = self.threads()
         for worker in sorted(held, key=str):
             n_shelves = _SHELVES_PER_THREAD * _count(threads, worker)
             for group in _split(sorted(held[worker]), n_shelves):
@@ -185,36 +177,24 @@ class ClusterExecutor:
         for shelf in self._shelves:
             numbers = self._numbers_of[shelf.key]
             own = {number: value_of(number) for number in numbers}
-            extended.append(self._submit(extend_shelf, shelf, name, own))
+            extended.append(self.submit(extend_shelf, shelf, name, own))
             numbers_of[extended[-1].key] = numbers
-        self._wait(extended)
-        _release(self._shelves)
+        self.wait(extended)
+        forget(self._shelves)
         self._shelves, self._numbers_of = extended, numbers_of
 
     def release(self):
         """Let the cluster forget the shelves."""
-        _release(self._shelves)
+        forget(self._shelves)
         self._shelves, self._numbers_of, self._labels = [], {}, None
-
-    def _threads(self) -> dict[str, int]:
-        """Number of threads of each worker; waits for the first worker."""
-        deadline = time.monotonic() + _SECONDS_WITHOUT_WORKERS
-        while not (threads := self._ask(self._client.nthreads)):
-            if time.monotonic() > deadline:
-                raise RuntimeError(
-                    "The Dask cluster has had no workers for "
-                    f"{_SECONDS_WITHOUT_WORKERS} seconds."
-                )
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-        return threads
 
     def _groups(self):
         """Shelves that one thread visits, and the worker that holds them."""
         self.load()
-        threads = self._threads()
+        threads = self.threads()
         by_key = {shelf.key: shelf for shelf in self._shelves}
         held = defaultdict(list)
-        for key, holders in self._ask(self._client.who_has, self._shelves).items():
+        for key, holders in self.holders(self._shelves).items():
             # None: it was lost and is being made again somewhere.
             held[min(holders, default=None)].append(by_key[key])
         for worker in sorted(held, key=str):
@@ -259,10 +239,36 @@ class ClusterExecutor:
 
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
-        taken: dict[int, Block] = {}
-        for blocks in self._map(take_from_shelves, wanted):
-            taken |= blocks
-        yield from sorted(taken.items())
+        groups = list(self._groups())
+        shares = [
+            {
+                n: wanted[n]
+                for s in shelves
+                for n in self._numbers_of[s.key]
+                if n in wanted
+            }
+            for _, shelves in groups
+        ]
+        # All are asked: Dask might give a worker without a task that of another one,
+        # and the rows with it.
+        blocks = self.run(
+            Call(take_from_shelves, (share, shelves), worker)
+            for share, (worker, shelves) in zip(shares, groups, strict=True)
+        )
+        places = {}
+        for share, block in zip(shares, blocks, strict=True):
+            # It may have travelled to an address that does not fit its type.
+            block, start = aligned(block) if share else None, 0
+            for number, rows in share.items():
+                places[number] = block, start, start + len(rows)
+                start += len(rows)
+        for number in sorted(places):
+            yield number, slice_block(*places[number])
+
+    def _share(self, by_number: dict, shelves) -> dict:
+        """What belongs to the parts on some shelves."""
+        numbers = (n for shelf in shelves for n in self._numbers_of[shelf.key])
+        return {n: by_number[n] for n in numbers if n in by_number}
 
     def parts(self) -> Iterator[Block]:
         """Yield all parts in order, one at a time."""
@@ -270,111 +276,12 @@ class ClusterExecutor:
             (block,) = [b for b in self._map(find_part, number) if b is not None]
             yield block
 
-    # ---- transport ---------------------------------------------------------------
-
-    def _map(self, function, *arguments, **options):
+    def _map(self, function, *arguments) -> list:
         """Results of a function of all shelves, one for each thread."""
-        futures = [
-            self._submit(function, *arguments, shelves, worker=worker, **options)
+        return self.run(
+            Call(function, (*arguments, shelves), worker)
             for worker, shelves in self._groups()
-        ]
-        self._wait(futures)
-        results = self._gathered(futures)
-        _release(futures)
-        return results
-
-    def _submit(self, function, *arguments, worker=None, **options):
-        # Only a wish: the worker may be gone by then.
-        return self._client.submit(
-            function,
-            *arguments,
-            **options,
-            pure=False,
-            workers=None if worker is None else [worker],
-            allow_other_workers=worker is not None,
         )
-
-    def _wait(self, futures):
-        """Wait until all are done; an error of one, or of the cluster, is raised."""
-        is_done = False
-        while not is_done:
-            try:
-                # All at once: waiting for each of thousands takes its square of time.
-                self._distributed.wait(futures, timeout=_SECONDS_BETWEEN_LOOKS)
-                is_done = True
-            except self._distributed.TimeoutError:
-                self._threads()
-            except self._distributed.CancelledError as error:
-                raise self._lost() from error
-            for future in futures:
-                if future.status == "error":
-                    future.result()
-                if future.status == "cancelled":
-                    raise self._lost()
-                # Lost with a worker since then, and computed again.
-                is_done = is_done and future.status != "lost"
-
-    def _gathered(self, futures) -> list:
-        """Results of futures that were done; waits while some are computed again."""
-        answer = _Answer(self._client.gather, futures)
-        while not answer.arrives_in(_SECONDS_BETWEEN_LOOKS):
-            self._threads()
-        return answer.value()
-
-    def _ask(self, question, *arguments, **options):
-        """Answer of the scheduler, which has it at hand."""
-        answer = _Answer(question, *arguments, **options)
-        if not answer.arrives_in(_SECONDS_WITHOUT_ANSWER):
-            raise RuntimeError(
-                "The scheduler of the Dask cluster has not answered for "
-                f"{_SECONDS_WITHOUT_ANSWER} seconds."
-            )
-        return answer.value()
-
-    def _lost(self):
-        self.release()
-        return RuntimeError(
-            "Partitions were lost with a worker of the Dask cluster and cannot be "
-            "computed again, because they were scattered from here or cancelled. Make "
-            "the collection from a function or a file instead of client.scatter, so "
-            "that Dask can compute lost partitions again."
-        )
-
-
-class _Answer:
-    """Answer of a function that might never return, for who does not want to wait.
-
-    The calls of a client have no timeouts.
-    """
-
-    def __init__(self, function, *arguments, **options):
-        self._call = partial(function, *arguments, **options)
-        self._value = self._error = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self._value = self._call()
-        except BaseException as error:  # raised again where the answer is asked for
-            self._error = error
-
-    def arrives_in(self, seconds: float) -> bool:
-        """Whether it is there, at the latest after so many seconds."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def value(self):
-        """Return the answer, or raise the error."""
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
-def _release(futures):
-    """Forget results now: garbage might be collected much later."""
-    for future in futures:
-        future.release()
 
 
 def _count(threads: dict[str, int], worker: str | None) -> int:

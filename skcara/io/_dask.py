@@ -7,14 +7,14 @@ import numpy as np
 
 from skcara.data import Chunk, chunk_rows_for
 from skcara.io._addresses import starts_of, to_numbers
-from skcara.io._blocks import Layout, as_chunk, cut_chunks, located
+from skcara.io._blocks import Layout, cut_chunks, located
 from skcara.io._cluster import ClusterExecutor
 from skcara.io._dask_parts import bind_parts, is_dask
 from skcara.io._local import LocalExecutor
 from skcara.io._optional import import_optional
 from skcara.io._parts import PartFacts
 from skcara.io._pool import Pool, lower_bound
-from skcara.io._source import DataSource
+from skcara.io._source import TAKEN_ROWS, DataSource
 from skcara.io._watch import Watch
 
 # The total weight of a survey is added up in another order than the one before it,
@@ -155,7 +155,7 @@ class DaskReader:
             n_rows = sum(part.n_rows for part in facts.values())
             weight = sum(part.total_weight for part in facts.values())
             threshold = _SLACK * lower_bound(n_rows, weight, capacity)
-        pool = Pool(capacity, threshold)
+        pool = Pool(capacity, threshold, holds_rows=not self._executor.keeps_parts)
         self.watch.begin(None)
         total, pool, lengths = self._executor.survey(
             task, pool, self.layout(), self.chunk_rows()
@@ -175,15 +175,13 @@ class DaskReader:
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:
         """Yield the rows with these ascending numbers."""
-        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        edges = np.searchsorted(indices, self._starts)
         wanted = {
-            int(part): indices[owners == part] - self._starts[part]
-            for part in np.unique(owners)
+            part: indices[edges[part] : edges[part + 1]] - self._starts[part]
+            for part in np.flatnonzero(np.diff(edges)).tolist()
         }
-        done = 0
-        for _, block in self._executor.take(wanted):
-            yield as_chunk(block, done)
-            done += block.n_rows
+        blocks = (block for _, block in self._executor.take(wanted))
+        yield from cut_chunks(blocks, TAKEN_ROWS)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows in order, in the memory of this process."""

@@ -37,7 +37,10 @@ def frame_matrix(frame):
     ------
     TypeError
         Naming the columns that are not numbers.
+    ValueError
+        If two columns have the same name.
     """
+    check_distinct(getattr(frame, "column_names", frame.columns))
     columns = dict(_columns(frame))
     check_numeric({name: values.dtype for name, values in columns.items()})
     dtype = matrix_dtype(values.dtype for values in columns.values())
@@ -64,6 +67,18 @@ def _column_values(column):
         wanted = np.float32 if numbers == np.float32 else np.float64
         return column.to_numpy(dtype=wanted, na_value=np.nan)
     return column.to_numpy()
+
+
+def check_distinct(names):
+    """Raise an error that names a column that is there twice."""
+    seen: set = set()
+    for name in map(str, names):
+        if name in seen:
+            raise ValueError(
+                f"Column {name!r} is there more than once. Give every column a name of "
+                "its own."
+            )
+        seen.add(name)
 
 
 def check_numeric(types: dict):

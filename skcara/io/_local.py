@@ -30,6 +30,9 @@ class LocalExecutor:
         Each a :class:`Block`.
     """
 
+    #: Single rows cost as much as all rows of their parts.
+    keeps_parts = False
+
     def __init__(self, parts):
         self._parts = parts
         self._row_numbers: Sequence[range | None] = [None] * len(parts)

@@ -10,7 +10,7 @@ import numpy as np
 
 from skcara.data import chunk_rows_for
 from skcara.io._blocks import Block, Layout, located
-from skcara.io._frames import ADVICE, fill_matrix, matrix_dtype
+from skcara.io._frames import ADVICE, check_distinct, fill_matrix, matrix_dtype
 from skcara.io._optional import import_optional
 from skcara.io._source import DataSource
 from skcara.io._stored import StoredReader
@@ -144,7 +144,9 @@ class ParquetReader(StreamReader):
         """Types of the columns of ``X``, after checking that all columns are there."""
         own = [name for name in (self._target, self._weight) if name is not None]
         wanted = (
-            [n for n in schema.names if n not in own] if columns is None else columns
+            [n for n in schema.names if n not in own]
+            if columns is None
+            else list(columns)
         )
         missing = [name for name in [*own, *wanted] if name not in schema.names]
         if missing:
@@ -154,6 +156,7 @@ class ParquetReader(StreamReader):
             )
         if overlap := set(own) & set(wanted):
             raise ValueError(f"columns contains the target or weight: {overlap}.")
+        check_distinct(wanted)
         if not wanted:
             raise ValueError("There is no column beside the target and the weight.")
         types = {name: schema.field(name).type for name in wanted}

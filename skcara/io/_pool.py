@@ -6,7 +6,8 @@ the largest priority :math:`\tau` that was not kept a row stands for the weight
 :math:`\max(w_i, \tau)`. The expected sum of these weights over any set of rows is that
 of :math:`w`, and the kept rows depend neither on how the rows are cut into parts nor on
 who reads them. Solvers that want random rows get them from the pool, which costs no
-further read.
+further read. Where rows can be taken by their numbers at any time, the pool holds no
+more than numbers and targets: few solvers want all of its rows, and some want none.
 
 No row below :math:`\tau = W / k` is kept, with the total weight :math:`W` and room for
 :math:`k` rows: about :math:`k` rows are above. Parts on other machines that know this
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data import Chunk, row_uniforms
+from skcara.data import Chunk, rare_uniforms
 from skcara.io._blocks import Block, join_blocks, pick_rows
 
 # The rows are a function of their numbers; what `random_state` chooses from.
@@ -45,15 +46,18 @@ class PooledRows(NamedTuple):
     ----------
     indices : ndarray of int
         Numbers of the rows, ascending.
-    block : Block
-        The rows with their targets and own weights.
+    target : ndarray
+        Their targets.
     weights : ndarray of float
         What they stand for: sums over any set of rows are unbiased.
+    block : Block or None
+        The rows with their targets and own weights, if the pool holds them.
     """
 
     indices: np.ndarray
-    block: Block
+    target: np.ndarray
     weights: np.ndarray
+    block: Block | None
 
 
 class Pool:
@@ -65,27 +69,36 @@ class Pool:
         Most rows that are kept.
     threshold : float
         Priority from which a row is a candidate.
+    holds_rows : bool
+        Whether rows are held, or their numbers, targets and weights only.
     """
 
-    def __init__(self, capacity: int, threshold: float = 0.0):
+    def __init__(
+        self, capacity: int, threshold: float = 0.0, *, holds_rows: bool = True
+    ):
         self.capacity = capacity
         self.threshold = threshold
+        self.holds_rows = holds_rows
         self._pieces: list[tuple[np.ndarray, np.ndarray, Block]] = []
         self._n_held = 0
 
     def fresh(self) -> "Pool":
         """Return an empty pool with the same room and threshold."""
-        return Pool(self.capacity, self.threshold)
+        return Pool(self.capacity, self.threshold, holds_rows=self.holds_rows)
 
     def offer(self, chunk: Chunk):
         """Keep the rows of a chunk whose priority is high enough, as copies."""
-        uniforms = row_uniforms(_SEED, chunk.start, chunk.n_rows)
-        weights = 1.0 if chunk.weights is None else chunk.weights
-        priorities = weights / uniforms
-        kept = np.flatnonzero(priorities > self.threshold)
+        weights = chunk.weights
+        highest = 1.0 if weights is None else float(weights.max())
+        most = highest / self.threshold if self.threshold else np.inf
+        rows, uniforms = rare_uniforms(_SEED, chunk.start, chunk.n_rows, most)
+        priorities = (1.0 if weights is None else weights[rows]) / uniforms
+        is_kept = priorities > self.threshold
+        kept = rows[is_kept]
         if kept.size:
-            block = Block(chunk.rows, chunk.target, chunk.weights)
-            self._hold(chunk.start + kept, priorities[kept], pick_rows(block, kept))
+            held = chunk.rows if self.holds_rows else np.empty((chunk.n_rows, 0))
+            block = pick_rows(Block(held, chunk.target, weights), kept)
+            self._hold(chunk.start + kept, priorities[is_kept], block)
 
     def absorb(self, other: "Pool"):
         """Keep the rows of another pool whose priority is high enough."""
@@ -143,7 +156,9 @@ class Pool:
             order = np.argsort(indices)
             indices, block = indices[order], pick_rows(block, order)
         own = np.ones(len(indices)) if block.weights is None else block.weights
-        return PooledRows(indices, block, np.maximum(own, self.threshold))
+        weights = np.maximum(own, self.threshold)
+        held = block if self.holds_rows else None
+        return PooledRows(indices, block.target, weights, held)
 
 
 def _kept(block: Block, is_kept) -> Block:

@@ -4,11 +4,12 @@ Nothing here knows how shelves, tasks and results travel.
 """
 
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from skcara.data import one_blas_thread
-from skcara.io._blocks import Block, pick_rows
+from skcara.io._blocks import Block, join_blocks, pick_rows
+from skcara.io._heap import kept_heap
 from skcara.io._parts import Pooling, describe_part, visit_part
 from skcara.io._recipes import Recipe
 from skcara.io._sums import PartSum
@@ -78,7 +79,7 @@ def visit_shelves(task, n_parts, layout, chunk_rows, is_labelled, shelves):
     if is_labelled:
         labels = {k: v for shelf in shelves for k, v in shelf.labels.items()}
     total = PartSum(n_parts, task)
-    with _shared_blas_limit():
+    with _pass_settings():
         for number, block in _parts_of(shelves):
             own = row_numbers.get(number), labels.get(number)
             result = visit_part(task, number, block, layout, chunk_rows, *own)
@@ -97,12 +98,10 @@ def survey_shelves(task, pool, n_parts, layout, chunk_rows, shelves):
 
 
 def take_from_shelves(wanted, shelves):
-    """Rows of the parts on some shelves, by the numbers of the parts."""
-    return {
-        number: pick_rows(block, wanted[number])
-        for number, block in _parts_of(shelves)
-        if number in wanted
-    }
+    """Rows of the parts on some shelves, in one block; None if none is wanted."""
+    blocks = dict(_parts_of(shelves))
+    taken = [pick_rows(blocks[number], rows) for number, rows in wanted.items()]
+    return join_blocks(taken) if taken else None
 
 
 def find_part(number, shelves):
@@ -110,26 +109,28 @@ def find_part(number, shelves):
     return dict(_parts_of(shelves)).get(number)
 
 
-_blas_lock = threading.Lock()
-_blas_users: list = []
+_lock = threading.Lock()
+_users: list[ExitStack] = []
 
 
 @contextmanager
-def _shared_blas_limit():
-    """One BLAS thread, as long as any thread of this worker is inside.
+def _pass_settings():
+    """One BLAS thread and a heap that stays, as long as any thread is inside.
 
-    The limit belongs to the process: the first thread sets it, the last one takes it
-    back. A thread of its own limit would lift that of the others on its way out.
+    These settings belong to the process: the first thread makes them, the last one
+    takes them back. A thread of its own settings would lift those of the others on its
+    way out.
     """
-    with _blas_lock:
-        limit = _blas_users[0] if _blas_users else one_blas_thread()
-        if not _blas_users:
-            limit.__enter__()
-        _blas_users.append(limit)
+    with _lock:
+        settings = _users[0] if _users else ExitStack()
+        if not _users:
+            settings.enter_context(one_blas_thread())
+            settings.enter_context(kept_heap())
+        _users.append(settings)
     try:
         yield
     finally:
-        with _blas_lock:
-            _blas_users.pop()
-            if not _blas_users:
-                limit.__exit__(None, None, None)
+        with _lock:
+            _users.pop()
+            if not _users:
+                settings.close()

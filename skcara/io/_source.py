@@ -22,15 +22,16 @@ from skcara.data import (
     weighted_centre,
     weighted_square,
 )
-from skcara.io._blocks import Layout, as_chunk, pick_rows
+from skcara.io._blocks import Block, Layout, as_chunk, join_blocks, pick_rows
 from skcara.io._labels import LabelCodes
 from skcara.io._pool import PooledRows, pool_rows
 from skcara.io._preparation import Preparation, TaskGroup
 from skcara.io._survey import Survey, TakeSurvey
 from skcara.io._watch import Watch
 
-# Rows that are taken by number are handed out in chunks of this many.
-_TAKEN_ROWS = 1024
+#: Rows that are taken by number are handed out in chunks of this many: few calls for
+#: many rows, and small enough that whoever copies them finds them in the cache.
+TAKEN_ROWS = 1024
 # Rows from which the scale of the columns is guessed, as in memory.
 _GLANCED_ROWS = 4096
 
@@ -193,7 +194,7 @@ class DataSource:
 
     def _facts(self, survey: Survey, pool, preparation) -> Facts:
         layout = self._reader.layout()
-        seen = glanced_rows(pool, preparation)
+        seen = glanced_rows(self._reader, pool, preparation)
         assert seen.weights is not None, "they stand for rows that were not seen"
         shares = seen.weights / seen.weights.sum()
         row = weighted_centre(seen.rows, shares)
@@ -270,19 +271,14 @@ class PartsSource:
         places = np.searchsorted(self._pool.indices, indices)
         places[places == len(self._pool.indices)] = 0
         if np.array_equal(self._pool.indices[places], indices):
-            chunks = self._pooled(places)
+            chunks = _pooled(self._reader, self._pool, places)
         else:
             chunks = self._reader.take(indices)
         yield from map(self._preparation.apply, chunks)
 
-    def _pooled(self, places):
-        for start in range(0, len(places), _TAKEN_ROWS):
-            part = places[start : start + _TAKEN_ROWS]
-            yield as_chunk(pick_rows(self._pool.block, part), start)
-
     def glance(self) -> Chunk:
         """Return some thousand rows of the pool."""
-        return glanced_rows(self._pool, self._preparation)
+        return glanced_rows(self._reader, self._pool, self._preparation)
 
     def columns(self, features) -> "PartsSource":
         """Return a source with some of the columns."""
@@ -303,7 +299,7 @@ class PartsSource:
         The cumulative weight of the pool is cut into equal parts and a point drawn in
         each, so that sorted data are represented evenly.
         """
-        weights = self._preparation.weigh(self._pool.block.target, self._pool.weights)
+        weights = self._preparation.weigh(self._pool.target, self._pool.weights)
         if n_draws >= len(weights):
             drawn = np.flatnonzero(weights)
             return self._pool.indices[drawn], weights[drawn] / weights.sum()
@@ -315,13 +311,25 @@ class PartsSource:
         return self._pool.indices[drawn], counts[drawn] / n_draws
 
 
-def glanced_rows(pool: PooledRows, preparation: Preparation) -> Chunk:
+def glanced_rows(reader: Reader, pool: PooledRows, preparation: Preparation) -> Chunk:
     """Rows spread over a pool in double precision, with weights they stand for."""
-    weights = preparation.weigh(pool.block.target, pool.weights)
+    weights = preparation.weigh(pool.target, pool.weights)
     counted = np.flatnonzero(weights)
     chosen = counted[:: -(-len(counted) // _GLANCED_ROWS)]
-    chunk = preparation.apply(as_chunk(pick_rows(pool.block, chosen), 0))
+    chunks = _pooled(reader, pool, chosen)
+    block = join_blocks([Block(c.rows, c.target, c.weights) for c in chunks])
+    chunk = preparation.apply(as_chunk(block, 0))
     return chunk._replace(rows=chunk.rows.astype(np.float64), weights=weights[chosen])
+
+
+def _pooled(reader, pool, places) -> Iterator[Chunk]:
+    """Rows at some places of a pool; it may have left them where they are."""
+    if pool.block is None:
+        yield from reader.take(pool.indices[places])
+        return
+    for start in range(0, len(places), TAKEN_ROWS):
+        part = places[start : start + TAKEN_ROWS]
+        yield as_chunk(pick_rows(pool.block, part), start)
 
 
 def _row_bytes(layout: Layout) -> int:

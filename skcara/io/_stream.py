@@ -123,13 +123,13 @@ class StreamReader(ABC):
         span_rows = SPAN_CHUNKS * self.chunk_rows()
         total = span_total = None
         for chunk in self.chunks():
-            if pool is not None:
-                pool.offer(chunk)
             if chunk.start % span_rows == 0:
                 total = merged(task, total, span_total)
                 span_total = None
             chunk = with_atoms(chunk, labels)
             span_total = merged(task, span_total, task.visit(chunk))
+            if pool is not None:  # behind the task, which refuses bad weights
+                pool.offer(chunk)
         return merged(task, total, span_total)
 
     def take(self, indices: np.ndarray) -> Iterator[Chunk]:

@@ -7,6 +7,7 @@ chunk, that merge in the order of the rows.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -201,8 +202,14 @@ def _sum_is_finite(values) -> bool:
     with np.errstate(invalid="ignore", over="ignore"):
         if values.ndim == 2 and values.dtype.kind == "f" and values.itemsize > 2:
             # A product reads rows three times as fast if there are gaps between them.
-            values = np.ones(len(values), values.dtype) @ values
+            values = _ones(len(values), values.dtype) @ values
         return bool(np.isfinite(values.sum(dtype=np.float64)))
+
+
+@lru_cache(maxsize=4)
+def _ones(n_rows, dtype):
+    """Ones; nearly all chunks have the same length, and new memory has its price."""
+    return np.ones(n_rows, dtype)
 
 
 def _moments(target, weights, total) -> Moments:

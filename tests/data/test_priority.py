@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skcara.data import PriorityRows, row_uniforms
+from skcara.data import PriorityRows, rare_uniforms, row_uniforms
 
 
 def sample(densities, weights, *, n_draws, seed=0, chunk_rows=None, order=None):
@@ -40,6 +40,19 @@ def test_uniforms_are_uniform_and_belong_to_the_row():
     assert_array_equal(row_uniforms(5, 700, 10), values[700:710])
     others = row_uniforms(6, 0, 100_000)
     assert abs(np.corrcoef(values, others)[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("most", [0.0, 1e-18, 1e-3, 0.5, 1.0, np.inf])
+def test_rare_uniforms_are_the_small_ones(most, global_random_seed):
+    values = row_uniforms(global_random_seed, 700, 50_000)
+    if 0 < most < 1:
+        # The bound may be one of the numbers.
+        most = float(values[np.argmin(np.abs(values - most))])
+    rows, found = rare_uniforms(global_random_seed, 700, 50_000, most)
+    assert_array_equal(found, values[rows])
+    assert (np.diff(rows) > 0).all()
+    assert_array_equal(rows[found <= most], np.flatnonzero(values <= most))
+    assert (found <= most + 1e-12).all()
 
 
 @pytest.mark.parametrize("n_draws", [1, 10, 100])

@@ -71,6 +71,17 @@ def test_columns_of_frames_must_be_numbers():
         make_block(frame, [1.0])
 
 
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_columns_of_frames_must_have_names_of_their_own(library):
+    module = pytest.importorskip(library)
+    if library == "pandas":
+        frame = module.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "b", "b"])
+    else:
+        frame = module.table([[1.0], [2.0], [3.0]], names=["a", "b", "b"])
+    with pytest.raises(ValueError, match=r"Column 'b' is there more than once\. Give"):
+        make_block(frame, [1.0])
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_are_read_with_their_names(library):
     module = pytest.importorskip(library)

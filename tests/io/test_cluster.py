@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import signal
 import threading
 import time
@@ -21,8 +22,8 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from skcara import CaLasso, CaLassoCV, CaLogisticRegression, CaLogisticRegressionCV
 from skcara.io import from_dask
-from skcara.io._cluster import ClusterExecutor
 from skcara.io._source import PartsSource
+from skcara.io._transport import Transport
 from skcara.passes import AtomMasses, EvaluateFolds
 
 dask = pytest.importorskip("dask")
@@ -238,18 +239,18 @@ def test_a_worker_dies_inside_a_pass(client, expected):
 
 def test_a_worker_dies_while_partitions_are_loaded(client, expected, monkeypatch):
     """What is lost before it was needed is waited for."""
-    wait, killed = ClusterExecutor._wait, []
+    wait, killed = Transport.wait, []
 
-    def wait_and_kill(executor, futures):
-        wait(executor, futures)
+    def wait_and_kill(transport, futures):
+        wait(transport, futures)
         if not killed:
             killed.append(holder_of_something(client))
             os.kill(killed[0], signal.SIGKILL)
             while all(future.status == "finished" for future in futures):
                 time.sleep(0.01)
-            wait(executor, futures)
+            wait(transport, futures)
 
-    monkeypatch.setattr(ClusterExecutor, "_wait", wait_and_kill)
+    monkeypatch.setattr(Transport, "wait", wait_and_kill)
     assert_same_bits(fitted(), expected)
     assert killed
 
@@ -292,7 +293,7 @@ def test_scattered_rows_that_are_lost_are_an_error_not_a_wait(client):
 
 
 def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
-    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_WORKERS", 1)
+    monkeypatch.setattr("skcara.io._transport._SECONDS_WITHOUT_WORKERS", 1)
     with (
         started(0, processes=False),
         pytest.raises(RuntimeError, match="no workers for 1 seconds"),
@@ -301,7 +302,7 @@ def test_a_cluster_without_workers_is_an_error_not_a_wait(monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error_not_a_wait(monkeypatch):
-    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_ANSWER", 0.1)
+    monkeypatch.setattr("skcara.io._transport._SECONDS_WITHOUT_ANSWER", 0.1)
     answered = threading.Event()
 
     class Client:
@@ -309,14 +310,14 @@ def test_a_scheduler_that_does_not_answer_is_an_error_not_a_wait(monkeypatch):
             answered.wait(10)
 
     with pytest.raises(RuntimeError, match=r"scheduler .* has not answered for 0.1"):
-        ClusterExecutor([], Client()).load()
+        Transport(Client()).threads()
     answered.set()
 
 
 def test_results_are_not_waited_for_on_a_cluster_without_workers(monkeypatch):
     """A worker may die with its result behind the last look at it."""
-    monkeypatch.setattr("skcara.io._cluster._SECONDS_WITHOUT_WORKERS", 0.1)
-    monkeypatch.setattr("skcara.io._cluster._SECONDS_BETWEEN_LOOKS", 0.1)
+    monkeypatch.setattr("skcara.io._transport._SECONDS_WITHOUT_WORKERS", 0.1)
+    monkeypatch.setattr("skcara.io._transport._SECONDS_BETWEEN_LOOKS", 0.1)
     answered = threading.Event()
 
     class Client:
@@ -327,7 +328,7 @@ def test_results_are_not_waited_for_on_a_cluster_without_workers(monkeypatch):
             answered.wait(10)
 
     with pytest.raises(RuntimeError, match=r"no workers for 0\.1 seconds"):
-        ClusterExecutor([], Client())._gathered([])
+        Transport(Client()).gathered([])
     answered.set()
 
 
@@ -357,7 +358,9 @@ def moved_bytes(client):
     """Bytes that workers sent to each other."""
 
     def sent(dask_worker):
-        return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+        log = dask_worker.transfer_outgoing_log
+        # What the client is sent goes to nobody by name.
+        return sum(entry["total"] for entry in log if entry["who"] is not None)
 
     return sum(client.run(sent).values())
 
@@ -372,6 +375,32 @@ def test_partitions_stay_where_they_are(client):
         problem.run([Moments()])
     # Dask may move partitions of a few rows.
     assert moved_bytes(client) - before < 0.01 * table.nbytes
+
+
+def test_only_rows_that_a_solver_wants_travel(client, monkeypatch):
+    run, n_bytes = Transport.run, []
+
+    def counted(transport, calls):
+        results = run(transport, calls)
+        n_bytes.append(len(pickle.dumps(results)))
+        return results
+
+    monkeypatch.setattr(Transport, "run", counted)
+    # Room for all rows, of which a fit of the squared loss needs none.
+    monkeypatch.setattr("skcara.io._pool._POOL_BYTES", 2**25)
+    X = da.map_blocks(
+        make_numbers, chunks=((5000,) * 6, (50,)), dtype=float, meta=np.empty((0, 0))
+    )
+    CaLasso(alpha=0.1).fit(X, X[:, 0])
+    assert sum(n_bytes) < 0.3 * X.nbytes
+
+
+def make_numbers(block_info=None):
+    """Random numbers of a block."""
+    shape, place = (
+        block_info[None][name] for name in ("chunk-shape", "chunk-location")
+    )
+    return np.random.default_rng(place).standard_normal(shape)
 
 
 def test_a_source_keeps_persisted_partitions(client):

@@ -255,6 +255,7 @@ def test_missing_files(tmp_path):
         ({"target": "y", "columns": ["x0", "q"]}, "There is no column 'q'"),
         ({"target": "y", "columns": ["x0", "y"]}, "columns contains the target"),
         ({"target": "y", "columns": []}, "no column beside the target"),
+        ({"target": "y", "columns": ["x0", "x0"]}, "'x0' is there more than once"),
         ({"target": "y", "cache": "always"}, "cache must be"),
     ],
 )

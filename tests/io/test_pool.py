@@ -100,3 +100,18 @@ def test_a_pool_is_a_copy():
     pool = Pool(10)
     pool.offer(Chunk(0, X, X[:, 0], None))
     assert not np.shares_memory(pool.finish(10, 10.0).block.rows, X)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_a_pool_without_rows_knows_the_same_numbers(as_rows, global_random_seed):
+    weights = exponential_weights(global_random_seed)
+    expected = fill([777], 500, weights)
+    pool = Pool(500, holds_rows=False)
+    for chunk in chunks([777], weights, as_rows):
+        other = pool.fresh()
+        other.offer(chunk)
+        pool.absorb(other)
+    found = finish(pool, weights)
+    assert found.block is None
+    for name in ("indices", "target", "weights"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
