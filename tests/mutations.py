@@ -408,13 +408,6 @@ BREAKS = [
         f"{ROUNDING} {CERTIFICATES}",
     ),
     Break(
-        "rounding of the product in a dual value",
-        "objective/_criteria.py",
-        "product -= residual.square_error + sizes @ error",
-        "product -= 0.0",
-        "tests/objective",
-    ),
-    Break(
         "penalty of a dual point",
         "objective/_criteria.py",
         "square = largest_square + l2 * (coef @ coef)",
