@@ -65,6 +65,11 @@ def test_constant_columns_round_like_their_values():
     assert not failures_of("searches", [51020000107])
 
 
+def test_paths_stay_where_the_only_curvature_is_rounding():
+    """One value is 1e18 times as large as all others; coefficients reached 1e302."""
+    assert not failures_of("searches", [81020000173])
+
+
 def test_products_with_few_values_round_alike():
     """Counts times a constant target, and columns of one value in logistic loss."""
     assert not failures_of("fits", [71010001737, 71010016194])

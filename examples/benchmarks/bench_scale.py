@@ -1,9 +1,10 @@
 """Rows on a cluster, in files and in memory maps: what a fit costs there.
 
-Four questions. What does an empty pass cost the driver of a Dask cluster, and how many
-bytes travel? How often are rows read? How long do skcara in memory, skcara on Dask and
-dask-ml (if it is installed) take to the same suboptimality? How much memory does a fit
-of a parquet file or a memory map need that is larger than the memory it may use?
+Five questions. What does an empty pass cost the driver of a Dask cluster, and how many
+bytes travel? How often are rows read? What does a fit on Dask cost beside the same fit
+in memory? How long do both and dask-ml (if it is installed) take to the same
+suboptimality? How much memory does a fit of a parquet file or a memory map need that is
+larger than the memory it may use?
 
 Times are processor seconds of the driver, the scheduler and all workers during a fit:
 neither the start of the cluster nor the loading of persisted rows is counted, but what
@@ -54,8 +55,8 @@ from skcara.io._watch import Watch
 
 N_FEATURES = 20
 N_WORKERS = 2
-# Fits that take a second are repeated; the median counts.
-N_FITS = 5
+# Fits that take a second are repeated, and passes that take less; the median counts.
+N_FITS, N_EMPTY = 5, 15
 # A fit of some gigabytes takes a minute, or ten on a busy machine.
 PROBE_SECONDS = 1800
 ESTIMATORS = {
@@ -105,9 +106,14 @@ def cluster():
         yield client
 
 
+def worker_seconds(client):
+    """Processor seconds of all workers so far."""
+    return sum(client.run(time.process_time).values())
+
+
 def cpu_seconds(client):
     """Processor seconds of this process and all workers so far."""
-    return time.process_time() + sum(client.run(time.process_time).values())
+    return time.process_time() + worker_seconds(client)
 
 
 @contextmanager
@@ -205,11 +211,17 @@ def empty_passes(sizes, arguments):
             with source.reading(2):
                 problem = source.for_regression()
                 touch_seconds = cpu_seconds(client) - before
-                seconds = [measure_empty_pass(problem) for _ in range(5)]
-        cells = f"{dask_seconds:.1f}", f"{touch_seconds:.1f}"
-        lines.append([n_parts, *cells, f"{1e3 * median(seconds):.0f}"])
+                passes = [measure_empty_pass(problem) for _ in range(N_EMPTY)]
+            driver, wall = (median(seconds) for seconds in zip(*passes, strict=True))
+            started = time.process_time()
+            time.sleep(1.0)
+            idle = wall * (time.process_time() - started)
+        cells = [f"{seconds:.1f}" for seconds in (dask_seconds, touch_seconds)]
+        cells += [f"{1e3 * seconds:.0f}" for seconds in (driver, idle, wall)]
+        lines.append([n_parts, *cells])
         print("empty pass", lines[-1], flush=True)
     header = ["parts", "persist, CPU s", "first touch, CPU s", "driver, ms a pass"]
+    header += ["idle, ms", "wall, ms"]
     return markdown_table(header, lines)
 
 
@@ -221,10 +233,10 @@ def measure_persist(client, X, y):
 
 
 def measure_empty_pass(problem):
-    """Driver's seconds, those of the scheduler in the same process included."""
-    started = time.process_time()
+    """Seconds of the driver, which contains the scheduler, and of the clock."""
+    started, wall = time.process_time(), time.perf_counter()
     problem.run([Nothing()])
-    return time.process_time() - started
+    return time.process_time() - started, time.perf_counter() - wall
 
 
 def traffic(sizes, arguments):
@@ -261,6 +273,44 @@ def measure_traffic(client, model, source):
         f"{in_all / sample:.2f}",
         f"{(moved_bytes(client) - before) / 1e6:.1f}",
     )
+
+
+def overheads(sizes, arguments):
+    """Seconds of fits on Dask and in memory to the same tolerances."""
+    lines = []
+    with cluster() as client:
+        X, y = make_arrays(sizes.fit_rows, sizes.part_rows)
+        X, y, labels = persisted(client, X, y, y > 0)
+        rows, targets = X.compute(), {"r": y.compute(), "l": labels.compute() * 1.0}
+        for name, model, kind in (
+            ("least squares", CaLeastSquares(), "r"),
+            ("logistic, tol=1e-4", CaLogisticRegression(tol=1e-4), "l"),
+            ("logistic, tol=1e-8", CaLogisticRegression(tol=1e-8), "l"),
+        ):
+            on_dask = (X, labels if kind == "l" else y)
+            # In turns, because a busy machine slows down whatever runs.
+            both = [
+                spent(client, model.fit, *on_dask)
+                + spent(client, model.fit, rows, targets[kind])
+                for _ in range(N_FITS)
+            ]
+            driver, workers, wall, alone, *_ = map(median, zip(*both, strict=True))
+            idle = sum(spent(client, time.sleep, wall)[:2])
+            cells = [driver, workers, idle, alone, (driver + workers) / alone]
+            lines.append([name, f"{model.n_passes_:.1f}", *(f"{c:.2f}" for c in cells)])
+            print("overhead", lines[-1], flush=True)
+    header = [f"{sizes.fit_rows:.0e} x {N_FEATURES}", "passes", "driver, CPU s"]
+    header += ["workers, CPU s", "of these idle", "in memory, CPU s", "ratio"]
+    return markdown_table(header, lines)
+
+
+def spent(client, function, *arguments):
+    """Processor seconds of this process and of all workers, and wall seconds."""
+    before = worker_seconds(client)
+    own, started = time.process_time(), time.perf_counter()
+    function(*arguments)
+    own, wall = time.process_time() - own, time.perf_counter() - started
+    return own, worker_seconds(client) - before, wall
 
 
 def rivals(sizes, arguments):
@@ -384,6 +434,7 @@ def ask_probe(kind, path, name, room):
 SECTIONS = {
     "Empty passes": empty_passes,
     "Traffic and reads": traffic,
+    "Beside memory": overheads,
     "Side by side": rivals,
     "Memory": memory,
 }

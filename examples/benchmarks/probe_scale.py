@@ -123,10 +123,11 @@ def main(kind, path, name, room):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, N_COLUMNS))
     model.fit(X, X[:, 0] + rng.standard_normal(3000) > 0)
-    arguments, rows = load(kind, path, name)
     if int(room):
+        # Before pyarrow allocates anything: as for a process that was started with it.
         limit = 10**6 * int(room)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    arguments, rows = load(kind, path, name)
     started = time.process_time()
     with PeakMemory() as fitted:
         model.fit(*arguments)

@@ -146,6 +146,7 @@ class QuadraticModel:
         if np.count_nonzero(is_outside):
             params[is_outside] = 0.0
             slope = gradient + self.matrix @ (params - anchor)
+        start, first_slope = params, slope
         descend = self._descend_faces if max_sweeps is None else self._damped_face_step
         ridge = _FIRST_RIDGE
         # Newton models start near their solution: try its face before any sweep, which
@@ -156,11 +157,21 @@ class QuadraticModel:
             wrong = violation(params, slope, self.l1, self.positive)
             is_wrong = self._moves & (wrong > self._noise(params, gradient))
             violating = is_wrong.nonzero()[0]
-            if not violating.size:
+            if not violating.size or self._is_uphill(start, first_slope, params):
                 break
             params, slope = self._sweep(params, slope, violating)
             params, slope, ridge = descend(params, slope, ridge)
-        return params
+        return start if self._is_uphill(start, first_slope, params) else params
+
+    def _is_uphill(self, start, slope, params):
+        """Whether the way to a point goes uphill from the beginning.
+
+        A convex function is larger there, and all steps decrease it. Where the only
+        curvature of a direction is rounding, it may be negative.
+        """
+        terms = (np.abs(slope) + self.l1) @ np.abs(params - start)
+        # Written so that a NaN is worse.
+        return not self.decrease(start, slope, params) <= 64 * _EPS * terms
 
     def _descend_faces(self, params, slope, ridge):
         """Face steps until no coordinate becomes zero any more."""

@@ -58,6 +58,34 @@ def test_a_free_coordinate_is_exact_where_all_others_are_zero(strength, max_swee
     assert params.tolist() == [0.0, 1.35 + 3e-15]
 
 
+@pytest.mark.parametrize("max_sweeps", [None, 5, 10])
+def test_no_minimizer_goes_uphill_where_curvature_is_rounding(max_sweeps):
+    """Two directions of a model after many secant steps; it once went to 1e302."""
+    flat = np.array(
+        [
+            [3.7260988000038533e-15, -3.7330854834264025e-15, 6.9868819693113514e-18],
+            [-3.7330854834264025e-15, 3.7294726673782016e-15, 3.6130136263427195e-18],
+            [6.986881969311353e-18, 3.613013626343611e-18, -1.0600291717673376e-17],
+        ]
+    )
+    mixed = np.array(
+        [
+            [5.699986268135022e-16, -5.821230213498787e-16, 2.0448904863589758e-18],
+            [-5.749553891047147e-16, 5.634046177628927e-16, 1.5221333983632016e-18],
+            [4.956763388647243e-18, 1.8718296540269185e-17, -3.5670700125626994e-18],
+        ]
+    )
+    curved = 0.108493592982670 * (3 * np.eye(3) - 1)
+    matrix = np.block([[flat, mixed], [mixed.T, curved]])
+    l1 = np.repeat([2.0023398076617987e-26, 7.10715219680866e05], 3)
+    anchor = np.array([38793837.289331876, 38793837.28926077, 0.0, 0.0, 0.0, 0.0])
+    gradient = np.array([-2.7e-10, -1.4e-10, 4.1e-10, 0.396, -0.41, 0.013])
+    model = QuadraticModel(matrix, l1, np.zeros(6, dtype=bool))
+    params = model.minimize(anchor, gradient, max_sweeps=max_sweeps)
+    terms = (np.abs(gradient) + l1) @ np.abs(params - anchor)
+    assert model.decrease(anchor, gradient, params) <= 1e-12 * terms
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.3])
 def test_response_is_the_largest_change_in_a_unit_ball(strength, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
