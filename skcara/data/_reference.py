@@ -42,7 +42,8 @@ def weighted_square(rows, shares, centre):
     # Squares of the rows as they are cost half of those of deviations, which columns
     # far from zero need to keep their digits.
     raw = _weighted_sums(row_strips(rows, np.square), shares, len(centre))
-    square = raw - centre**2
+    with np.errstate(invalid="ignore"):  # squares may be too large
+        square = raw - centre**2
     far = np.flatnonzero(~(square > _MIN_SHARE_LEFT * raw))
     if far.size:
         strips = centred_strips(rows[:, far], centre[far])
