@@ -291,8 +291,8 @@ BREAKS = [
     Break(
         "rows that moved in a Hessian",
         "solvers/paths/_near_hessians.py",
-        "self.hessian -= self._sum_rows(self.predictions, moved)",
-        "self.hessian -= self._sum_rows(predictions, moved)",
+        "self._shared -= self.sample.hessians(self._predictions, moved)",
+        "self._shared -= self.sample.hessians(predictions, moved)",
         "tests/solvers/test_paths_sample.py",
     ),
     Break(

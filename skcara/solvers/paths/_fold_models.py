@@ -38,7 +38,7 @@ class FoldModels:
         )
 
     def use_sample(
-        self, near: NearHessians, columns: list[Column], *, at_anchors: bool = True
+        self, sample: FoldSample, columns: list[Column], *, at_anchors: bool = True
     ) -> None:
         """Hessians of the sample, at one point for alike columns of a penalty.
 
@@ -48,7 +48,7 @@ class FoldModels:
         for group in by_penalty(columns):
             params = [column.base if at_anchors else column.params for column in group]
             folds = np.array([column.fold for column in group])
-            hessians = near.near(np.array(params), folds)
+            hessians = NearHessians(sample).near(np.array(params), folds)
             for column, hessian in zip(group, hessians, strict=True):
                 self._use(column, hessian, Quality.SAMPLE)
 

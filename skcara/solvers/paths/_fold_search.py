@@ -141,22 +141,18 @@ class _FoldSearch:
         model_bytes = 8 * self._full.n_coords**2 * len(self.columns)
         self._max_size = max_sampled_rows(self._full, free_bytes=model_bytes)
         self._size = min(measure_rows(self._full), self._max_size)
-        self._near: NearHessians | None = None
+        self._drawn: FoldSample | None = None
         self._influence: tuple[np.ndarray, np.ndarray] | None = None
 
     # ---- the sample ------------------------------------------------------------
 
     @property
-    def _hessians(self) -> NearHessians:
-        assert self._near is not None, "of the sample that is drawn at the start"
-        return self._near
-
-    @property
     def _sample(self) -> FoldSample:
-        return self._hessians.sample
+        assert self._drawn is not None, "drawn at the start"
+        return self._drawn
 
     def _draw(self):
-        self._near = None  # never two samples at once
+        self._drawn = None  # never two samples at once
         full, weights = self._full, None
         if self._has_all_rows:
             indices = np.arange(full.n_rows)
@@ -175,7 +171,7 @@ class _FoldSearch:
             used = weights > 0
             rows, target, atom = rows[used], target[used], atom[used]
             weights = weights[used]
-        sample = FoldSample(
+        self._drawn = FoldSample(
             rows,
             target,
             weights,
@@ -184,19 +180,16 @@ class _FoldSearch:
             full.loss,
             is_everything=self._has_all_rows,
         )
-        self._near = NearHessians(sample)
 
     def start(self):
         """Minimise all columns on the sample, from strong to weak penalties."""
         yield from self._draw()
         if self._has_all_rows:
-            self._minimise_chains(self._hessians, _FULL_ACCURACY)
+            self._minimise_chains(self._sample, _FULL_ACCURACY)
             return
         stride = self._sample.n_rows // (_COARSE_ROWS_PER_COORD * self._full.n_coords)
         stride = min(max(stride, 1), _MAX_STRIDE)
-        coarse = self._hessians
-        if stride > 1:
-            coarse = NearHessians(self._sample.strided(stride))
+        coarse = self._sample.strided(stride) if stride > 1 else self._sample
         self._minimise_chains(coarse, _COARSE_ACCURACY)
         for column in self.columns:
             column.model = None
@@ -214,17 +207,17 @@ class _FoldSearch:
         self._influence = params, directions
         self._size = min(max(self._size, grown(self._size)), self._max_size)
         yield from self._draw()
-        self._minimise_chains(self._hessians, _ACCURACY)
+        self._minimise_chains(self._sample, _ACCURACY)
 
-    def _minimise_chains(self, hessians, accuracy):
+    def _minimise_chains(self, sample, accuracy):
         """Minimise on a sample alone, from strong to weak penalties.
 
         What changes for one penalty will change for the next one too. Points that are
         minimised well tell where the path goes on; differences of others are noise.
         """
-        n_kept = 3 if hessians.sample.is_everything else 1
+        hessians = NearHessians(sample)
         for chain in self._problems.chains:
-            changes: deque[np.ndarray] = deque(maxlen=n_kept)
+            changes: deque[np.ndarray] = deque(maxlen=3 if sample.is_everything else 1)
             for number in chain:
                 columns = self._columns_of(number)
                 before = np.array([column.params for column in columns])
@@ -327,7 +320,8 @@ class _FoldSearch:
             points = replace(points, weights=weights)
         _, found = self._sample.evaluate(points.params, points.weights)
         tilt = Tilt(gradients - found, self._damping(np.inf))
-        self._take_over(columns, self._hessians, points, tilt, self._accuracy)
+        hessians = NearHessians(self._sample)
+        self._take_over(columns, hessians, points, tilt, self._accuracy)
 
     def _far(self, columns):
         """Columns whose next step changes predictions too much for a model."""
@@ -363,7 +357,7 @@ class _FoldSearch:
             if any(column.model is None for column in group)
             for column in group
         ]
-        self._models.use_sample(self._hessians, missing, at_anchors=at_anchors)
+        self._models.use_sample(self._sample, missing, at_anchors=at_anchors)
 
     def _improve_models(self):
         """Better Hessians for columns that make no progress: more rows, then all."""
@@ -375,7 +369,7 @@ class _FoldSearch:
         if is_sampled and can_grow(self._size, self._max_size):
             self._size = min(grown(self._size), self._max_size)
             yield from self._draw()
-            self._models.use_sample(self._hessians, self.active)
+            self._models.use_sample(self._sample, self.active)
             return
         yield from self._models.improve(poor)
 
