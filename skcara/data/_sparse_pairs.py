@@ -84,24 +84,24 @@ class SparsePairs:
         """Numbers of the pairs of rows of one length, (n_pairs of a matrix, n_rows)."""
         positions = rows.indptr[chosen][:, None] + np.arange(length)
         columns = rows.indices[positions].astype(np.int32)
-        bases, n_pairs = columns * np.int32(self._n_columns), length * (length - 1) // 2
-        numbers = np.empty((len(chosen), n_pairs), dtype=np.int32)
-        values = products = None
-        if self._ones is None:
+        numbers = np.concatenate(
+            [
+                columns[:, entry, None] * np.int32(self._n_columns)
+                + columns[:, entry + 1 :]
+                for entry in range(length - 1)
+            ],
+            axis=1,
+        )
+        ends = np.arange(len(chosen) + 1, dtype=np.int32) * np.int32(numbers.shape[1])
+        if self._ones is not None:
+            terms = self._ones[: numbers.size]
+        else:
             values = rows.data[positions]
-            products = np.empty(numbers.shape)
-        first = 0
-        for entry in range(length - 1):
-            last = first + length - 1 - entry
-            own, others = slice(entry, entry + 1), slice(entry + 1, None)
-            np.add(bases[:, own], columns[:, others], out=numbers[:, first:last])
-            if products is not None:
-                np.multiply(
-                    values[:, own], values[:, others], out=products[:, first:last]
-                )
-            first = last
-        ends = np.arange(0, numbers.size + 1, n_pairs, dtype=np.int32)
-        terms = self._ones[: numbers.size] if products is None else products.ravel()
+            products = [
+                values[:, entry, None] * values[:, entry + 1 :]
+                for entry in range(length - 1)
+            ]
+            terms = np.concatenate(products, axis=1).ravel()
         return transposed(csr_view(terms, numbers.ravel(), ends, self._n_columns**2))
 
 

@@ -257,8 +257,10 @@ class ClusterExecutor(Transport):
         )
         places = {}
         for share, block in zip(shares, blocks, strict=True):
+            if not share:
+                continue
             # It may have travelled to an address that does not fit its type.
-            block, start = aligned(block) if share else None, 0
+            block, start = aligned(block), 0
             for number, rows in share.items():
                 places[number] = block, start, start + len(rows)
                 start += len(rows)
