@@ -53,14 +53,9 @@ def squared_product(rows, factors):
     """Product of the squared entries with a matrix, without a copy of dense rows."""
     if sparse.issparse(rows):
         return squared(rows) @ factors
-    n_rows, n_columns = rows.shape
-    step = max(_STRIP_ENTRIES // max(n_columns, 1), 1)
-    strip = np.empty((min(step, n_rows), n_columns))
-    product = np.empty((n_rows, factors.shape[1]))
-    for start in range(0, n_rows, step):
-        part = rows[start : start + step]
-        squares = np.square(part, out=strip[: len(part)])
-        np.matmul(squares, factors, out=product[start : start + step])
+    product = np.empty((len(rows), factors.shape[1]))
+    for part, squares in row_strips(rows, np.square):
+        np.matmul(squares, factors, out=product[part])
     return product
 
 

@@ -240,15 +240,7 @@ class ClusterExecutor(Transport):
     def take(self, wanted: dict[int, np.ndarray]) -> Iterator[tuple[int, Block]]:
         """Yield rows of some parts, in the order of the parts."""
         groups = list(self._groups())
-        shares = [
-            {
-                n: wanted[n]
-                for s in shelves
-                for n in self._numbers_of[s.key]
-                if n in wanted
-            }
-            for _, shelves in groups
-        ]
+        shares = [self._share(wanted, shelves) for _, shelves in groups]
         # All are asked: Dask might give a worker without a task that of another one,
         # and the rows with it.
         blocks = self.run(

@@ -121,7 +121,7 @@ def _wants_descent(problem) -> bool:
         n_features > _MIN_DESCENT_COLUMNS
         and problem.n_rows <= _MAX_DESCENT_ROWS * n_features
         and (n_drawable is None or problem.n_rows <= n_drawable)
-        and bool(problem.penalty.l1[:n_features].all())
+        and _has_l1_everywhere(problem)
         and can_descend(problem)
     )
 
@@ -196,7 +196,11 @@ def has_many_columns(problem) -> bool:
         least = _GRAM_FEATURES if has_rows else _MIN_FEATURES
     if n_features <= least:
         return False
-    return bool(problem.penalty.l1[:n_features].all())
+    return _has_l1_everywhere(problem)
+
+
+def _has_l1_everywhere(problem) -> bool:
+    return bool(problem.penalty.l1[: problem.n_features].all())
 
 
 def _check_matrix_size(problem):
