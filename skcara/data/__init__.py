@@ -26,6 +26,7 @@ from skcara.data._rows import (
     sparse_moments,
     squared,
     squared_product,
+    squared_sums,
     transposed,
     with_entries,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "sparse_moments",
     "squared",
     "squared_product",
+    "squared_sums",
     "stays_in_cache",
     "transposed",
     "weighted_centre",

@@ -59,6 +59,26 @@ def squared_product(rows, factors):
     return product
 
 
+def squared_sums(rows, weights):
+    """Sums of the squared entries over rows, without a copy of dense ones.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_columns)
+    weights : ndarray of shape (n_rows, n_sets)
+
+    Returns
+    -------
+    sums : ndarray of shape (n_columns, n_sets)
+    """
+    if sparse.issparse(rows):
+        return squared(rows).T @ weights
+    sums = np.zeros((rows.shape[1], weights.shape[1]))
+    for part, squares in row_strips(rows, np.square):
+        sums += squares.T @ weights[part]
+    return sums
+
+
 def centred_strips(rows, centre):
     """Yield slices of dense rows and their differences to ``centre``.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skcara.data import SumTask, predictions, squared, weighted_sums
+from skcara.data import SumTask, predictions, squared_sums, weighted_sums
 from skcara.objective import Evaluation, Problem
 
 
@@ -78,7 +78,7 @@ class EvaluateCurvature(SumTask):
         mass = np.concatenate([derivative.sum(axis=0), curvature.sum(axis=0)])
         terms = [value, n_wrong, square, mass, sums]
         if self.has_second:
-            terms.append(weighted_sums(squared(rows), curvature))
+            terms.append(squared_sums(rows, curvature))
         return terms
 
     def finish(self, total):

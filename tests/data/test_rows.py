@@ -11,6 +11,7 @@ from skcara.data import (
     row_range,
     scaled_rows,
     squared,
+    squared_sums,
     transposed,
     with_entries,
 )
@@ -71,6 +72,16 @@ def test_entries_are_scaled_and_squared(to_rows):
     assert_array_equal(to_dense(scaled_rows(rows, factors)), dense * factors[:, None])
     assert_array_equal(to_dense(squared(rows)), dense**2)
     assert_array_equal(to_dense(rows), dense)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 50, 30_000])
+@pytest.mark.parametrize("to_rows", [np.asarray, sparse.csr_array])
+def test_squares_are_summed_over_all_rows(to_rows, n_rows):
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((n_rows, 6)).astype(np.float32)
+    weights = rng.uniform(size=(n_rows, 2))
+    expected = (dense.astype(np.float64) ** 2).T @ weights
+    assert_allclose(squared_sums(to_rows(dense), weights), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])

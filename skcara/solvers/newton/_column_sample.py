@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skcara.data import SparseGram, scaled_rows, squared
+from skcara.data import SparseGram, scaled_rows, squared_sums
 from skcara.passes import CurvatureSums, Draw, Take
 from skcara.solvers._sample_size import correlation_rows, max_correlation_rows
 from skcara.solvers.newton._metric import Curvature, ShearedMetric
@@ -135,7 +135,7 @@ def _curvature(sample, full, params) -> Curvature:
         curvature *= sample.weights[part, None]
         mass += curvature.sum(axis=0)
         first += rows.T @ curvature
-        second += squared(rows).T @ curvature
+        second += squared_sums(rows, curvature)
     sums = CurvatureSums(mass, first[:n_features], second[:n_features])
     return Curvature.from_sums(sums, full.coordinates.fit_intercept)
 

@@ -24,10 +24,10 @@ from skcara.solvers._quadratic import (
     steps_left,
 )
 
-# Predictions computed at a time, and entries of rows that have to be copied for it
-# (scaled ones for a Hessian, strided ones of sparse data): they stay in the cache, and
-# small against the data.
-_PART_PREDICTIONS = 2**14
+# Predictions and entries of rows that are worked on at a time, and entries that have to
+# be copied for it (scaled ones for a Hessian, strided ones of sparse data): they stay
+# in the cache, and small against the data.
+_PART_PREDICTIONS, _PART_ENTRIES = 2**14, 2**19
 _COPIED_ENTRIES = 2**17
 #: Sweeps over the coordinates of a model. Far from the optimum its exact minimiser is
 #: worth little, and near it a few of them are enough: even fewer where a factorisation
@@ -182,9 +182,8 @@ class ReducedProblem:
         """
         if part_rows is None:
             part_rows = max(_PART_PREDICTIONS // (1 + self.shape[1]), 1024)
-            if self._is_sparse:
-                few_rows = max(int(_COPIED_ENTRIES / self._row_entries), 256)
-                part_rows = min(part_rows, few_rows)
+            n_entries = _COPIED_ENTRIES if self._is_sparse else _PART_ENTRIES
+            part_rows = min(part_rows, max(int(n_entries / self._row_entries), 256))
         for start in range(0, self.n_rows, part_rows * stride):
             part = slice(start, min(start + part_rows * stride, self.n_rows))
             rows = row_range(self.rows, part.start, part.stop)
