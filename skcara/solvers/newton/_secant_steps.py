@@ -11,6 +11,7 @@ from collections import deque
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg.blas import daxpy, ddot
 
 from skcara.solvers._progress import OBJECTIVE_NOISE
 from skcara.solvers._quadratic import SUFFICIENT_DECREASE
@@ -119,14 +120,17 @@ class SecantDescent:
         """Choose a direction at the current point."""
         gradient = self.point.gradient
         direction, shares = -gradient, []
+        # In place and by BLAS: for some hundred coordinates NumPy's calls take four
+        # times as long as the arithmetic.
         for step, change, inverse in reversed(self._pairs):
-            share = inverse * (step @ direction)
-            direction = direction - share * change
+            share = inverse * ddot(step, direction)
+            direction = daxpy(change, direction, a=-share)
             shares.append(share)
         direction = self._stretch * self.metric.solve(direction)
         for (step, change, inverse), share in zip(
             self._pairs, reversed(shares), strict=True
         ):
-            direction += (share - inverse * (change @ direction)) * step
+            share -= inverse * ddot(change, direction)
+            direction = daxpy(step, direction, a=share)
         self._direction, self._length, self._n_trials = direction, 1.0, 0
         self.predicted = max(-0.5 * float(gradient @ direction), 0.0)
