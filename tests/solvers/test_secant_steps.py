@@ -20,6 +20,7 @@ from skcara.passes import EvaluateCurvature
 from skcara.solvers._driver import drive
 from skcara.solvers._quadratic import ScaledCholesky
 from skcara.solvers._rounds import Round, Status
+from skcara.solvers.newton import _columns
 from skcara.solvers.newton._metric import (
     Curvature,
     DifferenceMetric,
@@ -257,6 +258,22 @@ def test_many_classes_may_have_more_coordinates_than_rows(C):
     assert model.strategy_ == "secant steps"
     assert len(model.history_) <= 90
     assert logistic_violation(X, y, model.coef_, model.intercept_, C) <= 1.01e-6
+
+
+def test_a_costly_hessian_needs_more_evidence_than_a_few_steps(monkeypatch):
+    # Classes that can be told apart: the predicted decrease grows at first, and one
+    # Hessian of 1224 coordinates costs more than all steps without it.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 101))
+    y = (X @ rng.standard_normal((101, 12))).argmax(axis=1)
+
+    def refuse(*arguments, **named):
+        raise AssertionError("asked for a Hessian")
+
+    monkeypatch.setattr(_columns, "Hessian", refuse)
+    model = CaLogisticRegression(C=100.0, max_iter=500, random_state=0).fit(X, y)
+    assert model.strategy_ == "secant steps"
+    assert logistic_violation(X, y, model.coef_, model.intercept_, 100.0) <= 1.01e-4
 
 
 def test_more_columns_than_any_matrix_could_hold():
