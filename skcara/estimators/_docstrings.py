@@ -73,8 +73,8 @@ solver_ : str
     The solver that ran.
 strategy_ : str
     The way it took, for "canewton" one of "working sets", "coordinate descent",
-    "statistics", "sample metric", "all rows", "newton", "secant steps", "calibrated
-    sample", "recombined groups"; else "descent".
+    "row space", "statistics", "sample metric", "all rows", "newton", "secant steps",
+    "calibrated sample", "recombined groups"; else "descent".
 n_passes_ : float
     Full reads of the data; a step on a reduced measure counts as its share of rows.
 n_recombinations_ : int

@@ -1,10 +1,10 @@
 """Which way ``solver="auto"`` goes: one table, read from top to bottom.
 
 The way depends on the shape of the data, the loss and the penalty alone, so that it is
-known before the first pass. Four ways may turn into another one when they meet the
+known before the first pass. Five ways may turn into another one when they meet the
 data: a sample that does not represent all rows, secant steps where a few rows decide
-about several outputs, coordinate descent that takes too long, and measures that stop
-making progress.
+about several outputs, coordinate descent that takes too long, rows whose factors are
+not accurate enough, and measures that stop making progress.
 """
 
 from enum import Enum
@@ -46,8 +46,20 @@ _MANY_COLUMNS = 100
 _FEW_ROWS_PER_COLUMN = 2500
 # Products behind a Hessian up to which it costs so little that nothing else is tried:
 # 500 rows of 100 columns take 0.8 of the time of secant steps, 2000 of 100 columns 0.85
-# and 1000 of 50 columns in four classes 0.7, but 5000 of 100 columns 1.3 of it.
+# and 1000 of 50 columns in four classes 0.7, but 5000 of 100 columns 1.3 of it. What a
+# step does with it counts as the cube of its order, and decides alone where that is
+# too much: with Hessians 120 rows of 260 columns in three classes take ten times as
+# long, 5000 rows of 20 columns in twenty classes five times, 200 000 of 10 columns in
+# forty classes seven times as long.
 _FEW_HESSIAN_TERMS = 3 * 2**23
+# Columns, and columns per row, from which the space of the rows is the better place for
+# a problem without L1 term. Least squares of 30 rows take 2 ms there, and 155 ms with a
+# Gram matrix of 917 columns; 500 rows of 1000 columns one half of the time, 172 of 260
+# as much. A Hessian of other losses must be a matter of half a millisecond there: two
+# classes of 57 rows of 499 columns take a quarter of the time, of 172 rows two thirds,
+# three classes of these four times as much.
+_MIN_WIDE_COLUMNS, _MIN_COLUMNS_PER_ROW = 100, 1.5
+_FEW_ROW_SPACE_TERMS = 2**22
 # Coordinates up to which steps that contract slowly may ask for a Hessian.
 _MAX_HESSIAN_COORDS = 4096
 # Largest Hessian or Gram matrix.
@@ -59,6 +71,7 @@ class Way(Enum):
 
     WORKING_SETS = "working sets"
     COORDINATE_DESCENT = "coordinate descent"
+    ROW_SPACE = "row space"
     STATISTICS = "statistics"
     SAMPLE_METRIC = "sample metric"
     ALL_ROWS = "all rows"
@@ -83,6 +96,20 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
     is_tall = _is_tall(problem)
     if has_all_columns and has_many_columns(problem) and not is_tall:
         return Way.WORKING_SETS
+    if recombination in ("auto", None) and _has_small_row_space(problem):
+        return Way.ROW_SPACE
+    return choose_column_way(problem, recombination, has_all_columns=has_all_columns)
+
+
+def choose_column_way(problem, recombination, *, has_all_columns=True) -> Way:
+    """Return the way for a problem whose columns are all there is to solve for.
+
+    Parameters
+    ----------
+    problem, recombination, has_all_columns
+        As for :func:`choose_way`.
+    """
+    is_tall = _is_tall(problem)
     if recombination in ("auto", None) and _wants_secant_steps(problem):
         return Way.SECANT_STEPS
     _check_matrix_size(problem)
@@ -102,13 +129,32 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
     return Way.RECOMBINED_GROUPS
 
 
+def _has_small_row_space(problem) -> bool:
+    """Whether few rows span all that a smooth penalty lets coefficients be."""
+    n_rows, n_features = problem.n_rows, problem.n_features
+    if n_features < max(_MIN_COLUMNS_PER_ROW * n_rows, _MIN_WIDE_COLUMNS):
+        return False
+    terms, n_drawable = _hessian_terms(problem, n_rows), problem.facts.n_drawable
+    return (
+        (problem.loss.is_quadratic or terms <= _FEW_ROW_SPACE_TERMS)
+        and 8 * n_rows * n_features <= _MAX_MATRIX_BYTES
+        and (n_drawable is None or n_rows <= n_drawable)
+        and problem.penalty.is_smooth
+        and np.ptp(problem.user_penalty.l2[:n_features]) == 0
+        and problem.units is None
+        and not problem.may_be_unbounded
+    )
+
+
 def _wants_secant_steps(problem) -> bool:
     """Whether Hessians of a smooth loss cost too much, or samples say too little."""
     if problem.loss.is_quadratic or not problem.penalty.is_smooth:
         return False
     if _has_quick_hessian(problem):
         return False
-    if problem.n_features * np.sqrt(problem.n_outputs) >= _MANY_COLUMNS:
+    has_many_coords = problem.n_coords**3 > _FEW_HESSIAN_TERMS
+    root = np.sqrt(problem.n_outputs)
+    if has_many_coords or problem.n_features * root >= _MANY_COLUMNS:
         return True
     has_few_rows = problem.n_rows <= _FEW_ROWS_PER_COLUMN * problem.n_features
     return has_few_rows and not _is_small(problem)
@@ -128,10 +174,14 @@ def _wants_descent(problem) -> bool:
 
 def _has_quick_hessian(problem) -> bool:
     """Whether the Hessian of a few dense rows is a matter of a millisecond."""
-    n_outputs = problem.n_outputs
-    n_pairs = max(n_outputs * (n_outputs - 1) // 2, 1)
-    n_terms = n_pairs * problem.n_rows * problem.n_params**2
+    n_terms = _hessian_terms(problem, problem.n_params) + problem.n_coords**3
     return not problem.facts.is_sparse and n_terms <= _FEW_HESSIAN_TERMS
+
+
+def _hessian_terms(problem, n_params):
+    """Products behind the Hessian of all rows with so many columns."""
+    n_pairs = max(problem.n_outputs * (problem.n_outputs - 1) // 2, 1)
+    return n_pairs * problem.n_rows * n_params**2
 
 
 def may_be_measured(problem) -> bool:
@@ -203,8 +253,13 @@ def _has_l1_everywhere(problem) -> bool:
     return bool(problem.penalty.l1[: problem.n_features].all())
 
 
+def fits_matrix(problem) -> bool:
+    """Whether a Hessian or Gram matrix is of a size that memory has."""
+    return 8 * problem.n_coords**2 <= _MAX_MATRIX_BYTES
+
+
 def _check_matrix_size(problem):
-    if 8 * problem.n_coords**2 > _MAX_MATRIX_BYTES:
+    if not fits_matrix(problem):
         raise ValueError(
             f"solver='canewton' would need a matrix of {problem.n_coords} x "
             f"{problem.n_coords} numbers: this problem is too wide for it. Choose "

@@ -23,17 +23,18 @@ LOSSES = {
     "squared": SquaredLoss(),
     "logistic": LogisticLoss(),
     "multinomial": MultinomialLoss(4),
+    "many classes": MultinomialLoss(40),
 }
 
 
-def problem_of(loss, n_rows, n_features, *, l1=0.0, entries=None):
+def problem_of(loss, n_rows, n_features, *, l1=0.0, l2=0.0, entries=None):
     """Problem of any shape: only facts are looked at, so there need be no data."""
     case = make_case(
         np.zeros((1, n_features)),
         np.zeros(1),
         LOSSES[loss],
         SeparablePenalty(
-            *(np.full((n_features + 1, 1), strength) for strength in (l1, 0.0)),
+            *(np.full((n_features + 1, 1), strength) for strength in (l1, l2)),
             np.zeros((n_features + 1, 1), dtype=bool),
         ),
         KKTViolation(),
@@ -74,6 +75,18 @@ TABLE = [
     # Many rows for each column: only huge numbers of columns are worth a copy.
     ("squared", 40_000, 400, "auto", {"l1": 0.1}, Way.STATISTICS),
     ("squared", 40_000, 1001, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    # Fewer rows than columns and no L1: the space of the rows.
+    ("squared", 100, 150, "auto", {"l2": 0.1}, Way.ROW_SPACE),
+    ("squared", 100, 150, None, {}, Way.ROW_SPACE),
+    ("squared", 101, 150, "auto", {"l2": 0.1}, Way.STATISTICS),
+    ("squared", 50, 99, "auto", {"l2": 0.1}, Way.STATISTICS),
+    ("squared", 100, 150, "tree", {"l2": 0.1}, Way.ALL_ROWS),
+    ("logistic", 161, 300, "auto", {"l2": 0.1}, Way.ROW_SPACE),
+    ("logistic", 162, 300, "auto", {"l2": 0.1}, Way.SECANT_STEPS),
+    ("multinomial", 88, 300, "auto", {"l2": 0.1}, Way.ROW_SPACE),
+    ("multinomial", 89, 300, "auto", {"l2": 0.1}, Way.SECANT_STEPS),
+    # Without a penalty nothing keeps the coefficients of separable classes finite.
+    ("logistic", 50, 300, "auto", {}, Way.SECANT_STEPS),
     # Squared loss: statistics, or a sample of them where the Gram matrix is dear.
     ("squared", 1000, 10, "auto", {}, Way.STATISTICS),
     ("squared", 1000, 10, None, {}, Way.STATISTICS),
@@ -93,6 +106,11 @@ TABLE = [
     ("logistic", 2000, 100, "auto", {"entries": 5}, Way.SECANT_STEPS),
     ("multinomial", 1000, 50, "auto", {}, Way.ALL_ROWS),
     ("multinomial", 3000, 60, "auto", {}, Way.SECANT_STEPS),
+    # Nor if they have many coordinates, whatever the number of columns.
+    ("many classes", 1000, 6, "auto", {}, Way.ALL_ROWS),
+    ("many classes", 1000, 7, "auto", {}, Way.SECANT_STEPS),
+    ("many classes", 10**6, 7, "auto", {}, Way.SECANT_STEPS),
+    ("many classes", 10**6, 7, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
     ("logistic", 10**6, 100, "auto", {}, Way.SECANT_STEPS),
     ("logistic", 10**6, 100, None, {}, Way.SECANT_STEPS),
     ("logistic", 10**6, 100, "tree", {}, Way.RECOMBINED_GROUPS),
@@ -148,10 +166,15 @@ def test_every_way_is_in_the_table():
 
 
 def test_matrices_that_do_not_fit_are_refused_in_words():
-    for loss, method in (("squared", "auto"), ("logistic", "tree")):
+    for loss, n_rows, method in (
+        ("squared", 25_000, "auto"),
+        ("squared", 100, "tree"),
+        ("logistic", 100, "tree"),
+    ):
         with pytest.raises(ValueError, match=r"30001 x 30001 numbers.*too wide"):
-            choose_way(problem_of(loss, 100, 30_000), method)
-    # Neither working sets nor secant steps need such a matrix.
+            choose_way(problem_of(loss, n_rows, 30_000), method)
+    # Neither the space of few rows, working sets nor secant steps need such a matrix.
+    assert choose_way(problem_of("squared", 100, 30_000), "auto") is Way.ROW_SPACE
     sparse_solution = problem_of("squared", 100, 30_000, l1=0.1)
     assert choose_way(sparse_solution, "auto") is Way.WORKING_SETS
     smooth = problem_of("logistic", 100, 30_000)

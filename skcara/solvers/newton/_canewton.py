@@ -33,7 +33,7 @@ from skcara.data import random_generator
 from skcara.passes import Evaluate, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._rounds import Round, unknown_decrease
-from skcara.solvers._strategy import Way, choose_way
+from skcara.solvers._strategy import Way, choose_column_way, choose_way, fits_matrix
 from skcara.solvers.newton._columns import iterate_columns
 from skcara.solvers.newton._coordinate_descent import iterate_descent
 from skcara.solvers.newton._measures import (
@@ -44,6 +44,7 @@ from skcara.solvers.newton._measures import (
 )
 from skcara.solvers.newton._newton import iterate_newton, predicted_decrease
 from skcara.solvers.newton._reduced import ReducedSolution, minimize_reduced
+from skcara.solvers.newton._row_space import iterate_row_space
 from skcara.solvers.newton._working_set import iterate_working_sets
 from skcara.solvers.squared import iterate_on_sample, iterate_statistics
 
@@ -79,6 +80,15 @@ def iterate_canewton(problem, params, options, seed, *, has_all_columns=True):
     method = options.recombination
     way = choose_way(problem, method, has_all_columns=has_all_columns)
     yield way
+    if way is Way.ROW_SPACE:
+        solve = partial(
+            iterate_canewton, options=options, seed=seed, has_all_columns=False
+        )
+        params = yield from iterate_row_space(problem, params, solve)
+        if problem.loss.is_quadratic and not fits_matrix(problem):
+            return
+        way = choose_column_way(problem, method)
+        yield way
     if way is Way.WORKING_SETS:
         solve = partial(
             iterate_canewton, options=options, seed=seed, has_all_columns=False
