@@ -70,6 +70,11 @@ def test_paths_stay_where_the_only_curvature_is_rounding():
     assert not failures_of("searches", [81020000173])
 
 
+def test_gradients_of_all_rows_are_not_tilted_by_rounding():
+    """One value is 1e10 times as large as all others; a fit was worse than zeros."""
+    assert not failures_of("searches", [121040000801])
+
+
 def test_products_with_few_values_round_alike():
     """Counts times a constant target, and columns of one value in logistic loss."""
     assert not failures_of("fits", [71010001737, 71010016194])
