@@ -131,6 +131,8 @@ class Rows:
         self.n_rows, self.n_columns = self.X.shape
         #: Sizes of what an estimator adds up in place of the entries.
         self.sizes = np.abs(self.X)
+        #: What was taken from the columns; the coefficients judged are of the others.
+        self.shift = np.zeros(self.n_columns, dtype=np.longdouble)
         #: Relative error of a product with a column.
         self.product_error = sum_error(self.n_rows)
         if self.is_sparse:
@@ -142,7 +144,9 @@ class Rows:
         """Predictions and how much rounding may change them."""
         # Estimators may measure columns from a point of their own.
         size = (self.sizes + self.mu @ self.sizes) @ np.abs(coef) + np.abs(intercept)
-        return self.X @ coef + intercept, 2 * (self.n_columns + 4) * EPS * size
+        # The shift is in the intercept of the user, rounded with all of its terms.
+        size = 4 * size + np.abs(self.shift) @ np.abs(coef)
+        return self.X @ coef + intercept, 0.5 * (self.n_columns + 4) * EPS * size
 
     def mean(self, values):
         return self.mu @ values

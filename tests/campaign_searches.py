@@ -229,6 +229,7 @@ class Units(NamedTuple):
         """Rows of positive weight in these units."""
         rows = Rows(search.X, weights)
         rows.X = (rows.X - self.origin - self.mean) / self.scale
+        rows.shift = (self.origin + self.mean) / self.scale
         if rows.is_sparse:
             # They are shifted after they were added up.
             rows.sizes = rows.sizes / self.scale
@@ -236,7 +237,7 @@ class Units(NamedTuple):
             # So are dense ones if that costs no more than three digits: a shift of up
             # to a thousand scales is part of what is added up, even where nothing is
             # left of a constant column but the rounding of these sums.
-            shift = np.abs(self.origin + self.mean) / self.scale
+            shift = np.abs(rows.shift)
             is_explicit = shift > MOST_SHIFT
             rows.sizes = np.abs(rows.X) + np.where(is_explicit, 0, shift)
         return rows

@@ -70,6 +70,11 @@ def test_paths_stay_where_the_only_curvature_is_rounding():
     assert not failures_of("searches", [81020000173])
 
 
+def test_gradients_of_all_rows_are_not_tilted_by_rounding():
+    """One value is 1e10 times as large as all others; a fit was worse than zeros."""
+    assert not failures_of("searches", [121040000801])
+
+
 def test_products_with_few_values_round_alike():
     """Counts times a constant target, and columns of one value in logistic loss."""
     assert not failures_of("fits", [71010001737, 71010016194])
@@ -202,6 +207,23 @@ def test_the_judge_centres_columns_that_are_far_from_zero():
     search = Search(0, None, None, {"standardize": True}, X, X[:, 0], None, ())
     rows = Units.of(search, search.weights).rows(search, search.weights)
     assert np.abs(rows.mu @ rows.X).max() <= 8 * np.finfo(np.longdouble).eps
+
+
+def test_the_judge_knows_how_far_the_coefficients_of_users_are_rounded():
+    """Far from zero the intercept of a user is large, whatever the units of a judge."""
+    rng = np.random.default_rng(0)
+    X = rng.normal([-5.9e5, 1.5e5], 0.3, size=(21, 2))
+    search = Search(0, None, None, {"standardize": True}, X, X[:, 0], None, ())
+    units = Units.of(search, search.weights)
+    rows = units.rows(search, search.weights)
+    for _ in range(100):
+        exact, middle = rng.normal(size=2), np.longdouble(rng.normal())
+        coef = (exact / units.scale).astype(float)
+        intercept = float(middle - exact @ rows.shift)
+        found, error = rows.predict(*units.params(coef, intercept))
+        moved = np.abs(found - rows.X @ exact - middle)
+        assert (moved <= error).all()
+        assert moved.max() >= 1e-4 * error.max()
 
 
 @pytest.mark.parametrize("is_unique", [True, False])

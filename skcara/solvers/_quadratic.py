@@ -19,19 +19,22 @@ conditions hold to rounding:
 Once the sweeps have found the right zeros and signs the face step is exact, so the
 result has full accuracy however ill-conditioned ``H`` is for coordinate descent.
 
-Where ``H`` is nearly singular (the classes of a multinomial model, to which any
-constant may be added) a small L1 term sends the minimiser on a face far away, and the
-signs that change first would stop the useful directions as well. To rounding there is
-no way but sign by sign. With limited effort face steps are *damped* instead, as by
+Where ``H`` is nearly singular a small L1 term sends the minimiser on a face far away,
+and the signs that change first would stop the useful directions as well. Constants that
+may be added to all classes of a multinomial model are minimised over on their own
+(:mod:`skcara.solvers._output_shifts`). For other directions there is, to rounding, no
+way but sign by sign. With limited effort face steps are *damped* instead, as by
 Levenberg and Marquardt: a ridge grows until they pass, and shrinks again.
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from skcara.objective import violation
+from skcara.solvers._output_shifts import OutputShifts
 
 _EPS = np.finfo(np.float64).eps
 #: Share of the predicted decrease that a step must achieve.
@@ -60,10 +63,12 @@ class QuadraticModel:
         Strengths of the L1 term.
     positive : ndarray of bool of shape (n_coords,)
         Coordinates that must not be negative.
+    n_outputs : int
+        So many coordinates, one after the other, belong to the same column.
     """
 
-    def __init__(self, matrix, l1, positive):
-        self.matrix = matrix
+    def __init__(self, matrix, l1, positive, n_outputs: int = 1):
+        self.matrix, self._n_outputs = matrix, n_outputs
         self.l1 = l1
         self.positive = positive
         curvature = matrix.diagonal()
@@ -118,7 +123,7 @@ class QuadraticModel:
         # Rank-one updates in place; the transpose has the order that BLAS wants.
         for scale, vector in ((observed, gradient_change), (-curvature, image)):
             blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
-        return QuadraticModel(matrix, self.l1, self.positive)
+        return QuadraticModel(matrix, self.l1, self.positive, self._n_outputs)
 
     def response(self, slope, is_free) -> np.ndarray:
         r"""Where the minimiser of the model moves if its slope changes.
@@ -147,6 +152,7 @@ class QuadraticModel:
             params[is_outside] = 0.0
             slope = gradient + self.matrix @ (params - anchor)
         start, first_slope = params, slope
+        params, slope = self._shift_outputs(params, slope)
         descend = self._descend_faces if max_sweeps is None else self._damped_face_step
         ridge = _FIRST_RIDGE
         # Newton models start near their solution: try its face before any sweep, which
@@ -160,6 +166,7 @@ class QuadraticModel:
             if not violating.size or self._is_uphill(start, first_slope, params):
                 break
             params, slope = self._sweep(params, slope, violating)
+            params, slope = self._shift_outputs(params, slope)
             params, slope, ridge = descend(params, slope, ridge)
         return start if self._is_uphill(start, first_slope, params) else params
 
@@ -224,6 +231,20 @@ class QuadraticModel:
                 slope += (new - old) * self.matrix[c]
         return params, slope
 
+    @cached_property
+    def _shifts(self):
+        is_shifted = self._moves & (self.l1 > 0) & ~self.positive
+        return OutputShifts(self.matrix, self.l1, is_shifted, self._n_outputs)
+
+    def _shift_outputs(self, params, slope):
+        """Minimise over numbers that are added to all outputs of a column."""
+        if self._n_outputs == 1:
+            return params, slope
+        moved = self._shifts.minimize(params, slope)
+        if not self.decrease(params, slope, moved) < 0:
+            return params, slope
+        return moved, slope + self.matrix @ (moved - params)
+
     def _face_step(self, params, slope, ridge):
         """Minimise over the face given by zeros and signs, if that decreases ``q``.
 
@@ -287,7 +308,7 @@ def penalised_model(matrix, penalty, n_outputs: int = 1) -> QuadraticModel:
     """
     l1, l2, positive = penalty.flat(n_outputs)
     matrix.flat[:: len(matrix) + 1] += l2
-    return QuadraticModel(matrix, l1, positive)
+    return QuadraticModel(matrix, l1, positive, n_outputs)
 
 
 class ScaledCholesky:

@@ -113,14 +113,18 @@ def choose_column_way(problem, recombination, *, has_all_columns=True) -> Way:
     if recombination in ("auto", None) and _wants_secant_steps(problem):
         return Way.SECANT_STEPS
     _check_matrix_size(problem)
-    if problem.loss.is_quadratic and recombination in ("auto", None):
+    is_small = _is_small(problem)
+    has_measures = is_tall and not is_small and recombination not in ("auto", None)
+    if problem.loss.is_quadratic and not has_measures:
         # The sum of the statistics is the exact answer; where it costs too much, a
-        # sample of them is the metric of steps with exact gradients.
+        # sample of them is the metric of steps with exact gradients. Measures are for
+        # those who ask for them, but not on rows too few to be reduced: steps with
+        # Hessians would lose what nearly dependent columns differ by.
         if has_all_columns and _wants_descent(problem):
             return Way.COORDINATE_DESCENT
         has_statistics = not is_tall or has_cheap_gram(problem)
         return Way.STATISTICS if has_statistics else Way.SAMPLE_METRIC
-    if _is_small(problem):
+    if is_small:
         return Way.ALL_ROWS
     if recombination is None or not is_tall:
         return Way.NEWTON

@@ -1,5 +1,7 @@
 """Degenerate data: fits end, and their certificates stay true."""
 
+import warnings
+
 import numpy as np
 import pytest
 from certificates import lasso_dual_gap, squared_objective
@@ -206,6 +208,19 @@ def test_one_row_of_positive_weight_is_fitted_without_warning(positive):
     y = np.full(3, 1.18290534)
     model = CaLeastSquares(positive=positive).fit(X, y, [0.0, 2.0, 0.0])
     assert model.predict(X[[1]]) == pytest.approx(y[1], rel=1e-14)
+
+
+@pytest.mark.parametrize("method", ["auto", "calibration", "tree", None])
+def test_perfect_fit_of_nearly_dependent_columns_converges(method):
+    # Two rows that differ by less than the root of the rounding, in one column.
+    X = np.array([[0.84, 4.6131939, 1.63, -1.9, 6.03]] * 2)
+    X[1, 1] -= 7e-7
+    y = np.full(2, 67.55535844)
+    model = CaLeastSquares(recombination=method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(sparse.csc_array(X), y, sample_weight=[0.87, 0.56])
+    assert model.predict(X) == pytest.approx(y, rel=1e-15)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

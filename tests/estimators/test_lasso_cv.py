@@ -196,6 +196,20 @@ def test_standardizing_makes_units_meaningless(rng):
     assert_allclose(other.coef_ * scale, model.coef_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5])
+def test_means_of_standardised_features_are_not_rounded_like_the_target(l1_ratio, rng):
+    """Without an intercept its rounding would cost the mean of the target."""
+    X, y = regression(rng)
+    X, y = X + 0.3, y + 1e3
+    model = CaLassoCV(l1_ratio=l1_ratio, fit_intercept=False, standardize=True)
+    model.fit(X, y)
+    mean, eps = X.astype(np.longdouble).mean(axis=0), np.finfo(float).eps
+    wrong = np.abs(model.intercept_ + model.coef_ @ mean)
+    assert wrong <= 16 * eps * (np.abs(model.coef_) @ np.abs(mean))
+    residual = y - model.predict(X)
+    assert residual.mean() * wrong <= model.dual_gap_ <= 1e-9 * np.mean(y**2)
+
+
 # ---- certificates ----------------------------------------------------------------
 
 

@@ -195,6 +195,21 @@ def test_scores_of_several_classes(n_rows, rng):
     np.testing.assert_allclose(-search.scores_[:, 0], exact, rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [1, 14, 18, 23])
+def test_scores_of_a_class_that_is_rare_in_one_training_set(seed):
+    """Hessians of a place between the folds have far too much curvature there."""
+    rng, n_rows = np.random.default_rng(seed), 60
+    X, y = rng.standard_normal((n_rows, 1)), rng.integers(0, 3, n_rows)
+    y[15:][y[15:] == 0], y[20] = 1, 0
+    weights = np.where(np.arange(n_rows) == 20, 1e-4, 1.0)
+    splits = list(KFold(4).split(X))
+    search = CaLogisticRegressionCV(Cs=CS, cv=splits).fit(X, y, sample_weight=weights)
+    train, test = splits[0]
+    fits = [exact_fit(X[train], y[train], C, weights[train]) for C in CS]
+    exact = [log_loss(X[test], y[test], *fit) for fit in fits]
+    np.testing.assert_allclose(-search.scores_[0, 0], exact, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n_rows", [2000, MANY_ROWS])
 def test_l1_paths_are_optimal_on_their_training_rows(n_rows, rng):
     """Distance of the gradient to the subdifferential, fold by fold; exact zeros."""

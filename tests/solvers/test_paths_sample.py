@@ -38,6 +38,19 @@ def problem(rng, n_classes, n_rows=900, n_params=5):
     return rows, target, loss
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_curvatures_are_the_diagonals_of_hessians(rng, n_classes, form):
+    rows, target, loss = problem(rng, n_classes)
+    sample = sample_of(form(rows), target, loss)
+    params = rng.standard_normal((3, rows.shape[1], loss.n_outputs))
+    predictions = sample.predictions(params)
+    found = sample.curvatures(predictions, sample.weights)
+    for own, scores, weights in zip(found, predictions, sample.weights, strict=True):
+        hessian = sample.hessian(scores.T, weights)
+        np.testing.assert_allclose(own.ravel(), np.diagonal(hessian), rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrated_weights_have_the_gradient_that_is_asked_for(rng, n_classes):
     rows, target, loss = problem(rng, n_classes)

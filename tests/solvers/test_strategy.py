@@ -123,9 +123,12 @@ TABLE = [
     ("logistic", 100_000, 40, "auto", {"l1": 0.1}, Way.CALIBRATED_SAMPLE),
     ("logistic", 40_000, 99, None, {}, Way.SECANT_STEPS),
     ("multinomial", 100_000, 40, "auto", {}, Way.SECANT_STEPS),
-    # A named method recombines for the squared loss too.
-    ("squared", 1000, 10, "tree", {}, Way.ALL_ROWS),
+    # A named method recombines for the squared loss too, where there are rows for it.
+    ("squared", 1000, 10, "tree", {}, Way.STATISTICS),
+    ("squared", 1000, 1, "calibration", {}, Way.STATISTICS),
+    ("squared", 40_000, 99, "tree", {}, Way.STATISTICS),
     ("squared", 10**6, 20, "tree", {}, Way.RECOMBINED_GROUPS),
+    ("squared", 10**6, 20, "calibration", {}, Way.CALIBRATED_SAMPLE),
     # Few entries are all copied, the intercept included.
     ("logistic", 1000, 10, "auto", {}, Way.ALL_ROWS),
     ("logistic", 1000, 10, None, {}, Way.ALL_ROWS),

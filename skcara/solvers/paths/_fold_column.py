@@ -285,7 +285,9 @@ class Column:
 
 
 class _LastStep(NamedTuple):
-    """How wrong a model was about a step; nothing is known before the first one.
+    """How wrong a model was about a step.
+
+    Before the first one it is taken to be right up to a factor of two.
 
     Attributes
     ----------

@@ -40,6 +40,9 @@ _MAX_SHARED = 3
 # step of a model may go anywhere.
 _FIRST_REACH, _GROWTH = 4.0, 4.0
 _EPS = np.finfo(np.float64).eps
+# Ratio of the curvatures of a model and of the loss, along a coordinate, up to which a
+# step is as wrong as it is long, but not more.
+_MAX_RATIO = 2.0
 # Of an objective that is a sum over many rows, relative to it.
 _ROUNDING = 4 * _EPS
 
@@ -104,26 +107,24 @@ def minimize_folds(
     """
     objective = _Objective(hessians, penalties, points, tilt)
     params, active = points.params.copy(), np.arange(len(points.params))
-    models = _Models(objective, points)
     predictions = hessians.sample.predictions(params)
+    models = _Models(objective, points, predictions)
     values, gradients = objective.evaluate(params, predictions, active)
     start = values.copy()
     for _ in range(_MAX_STEPS):
         moves, predicted = _propose(models.current, params, gradients, active)
         changes = np.zeros_like(predictions)
         changes[active] = hessians.sample.predictions(moves[active])
-        differing = hessians.sample.loss.without_constants(changes, axis=1)
-        reach = largest_changes(differing, points.weights)
+        reach = objective.reach(changes, slice(None))
         # What a model promises may be far too much, what was achieved is not.
         goals = accuracy * (start - values) + max(_ROUNDING, enough) * np.abs(values)
-        # The last step is so short that it needs no check.
-        is_last = (predicted <= goals) & models.are_valid(reach)
-        is_last = is_last[active]
+        # The last step is so short that it needs no check, unless its model does.
+        is_last = models.are_valid(predictions, active, predicted <= goals, reach)
         params[active[is_last]] += moves[active[is_last]]
         active = active[~is_last]
         if not active.size:
             break
-        if models.renew(params, active, reach, predicted, goals):
+        if models.renew(params, predictions, active, reach, predicted, goals):
             continue
         before = params.copy(), gradients.copy()
         state = params, predictions, values, gradients
@@ -141,19 +142,56 @@ class _Models:
     current : list of QuadraticModel
     """
 
-    def __init__(self, objective, points):
+    def __init__(self, objective, points, predictions):
         self._objective = objective
         self._n_shared = _MAX_SHARED - (points.models is None)
-        given = points.models
-        self.current = list(objective.models(points.params) if given is None else given)
+        # Predictions where the Hessians were taken.
+        self._origins = predictions.copy()
+        self.current = list(points.models or self._shared(points.params, predictions))
         self._is_own = np.zeros(len(self.current), dtype=bool)
         self._limits = np.full(len(self.current), _FIRST_REACH)
         # Nothing is known of a model that is new.
         self._previous = np.full(len(self.current), np.inf)
 
-    def are_valid(self, reach):
-        """Whether steps that change predictions so much need no check."""
-        return (reach <= MODEL_REACH) | self._is_own
+    def are_valid(self, predictions, active, is_short, reach):
+        """Which of the active points may end with a step that nobody checks.
+
+        Parameters
+        ----------
+        predictions : ndarray of shape (n_points, n_outputs, n_rows)
+        active : ndarray of int
+        is_short : ndarray of bool of shape (n_points,)
+            Whether the model expects next to nothing of the step.
+        reach : ndarray of shape (n_points,)
+            How far the step changes predictions.
+        """
+        is_valid = is_short & (self._is_own | (reach <= MODEL_REACH))
+        # Of a sample no more is asked: the next read judges it.
+        doubtful = active[(is_valid & ~self._is_own & self._objective.is_exact)[active]]
+        if doubtful.size:
+            changes = predictions[doubtful] - self._origins[doubtful]
+            moved = self._objective.reach(changes, doubtful)
+            doubtful = doubtful[moved > MODEL_REACH]
+        if doubtful.size:
+            is_valid[doubtful] = self._are_right(predictions, doubtful)
+        return is_valid[active]
+
+    def _are_right(self, predictions, points):
+        """Whether models have the curvature of their points, up to a factor of two.
+
+        A class that is rare in one fold alone has far less curvature there than where
+        the folds meet: the step should be far longer, which neither the step nor the
+        decrease that it promises would tell.
+        """
+        own = self._objective.curvatures(predictions, points)
+        models = [self.current[point].matrix.diagonal() for point in points]
+        ratios = np.divide(own, models, out=np.ones_like(own), where=own > 0)
+        return (np.abs(np.log(ratios)) <= np.log(_MAX_RATIO)).all(axis=1)
+
+    def _shared(self, params, predictions):
+        """Models of all points from a place between them."""
+        self._origins[:] = predictions.mean(axis=0)
+        return self._objective.models(params)
 
     def shares(self, reach):
         """Shares of steps that change predictions so much that are tried.
@@ -164,12 +202,15 @@ class _Models:
         self._limits = np.where(reach > limits, _GROWTH * limits, limits)
         return limits / np.maximum(reach, limits)
 
-    def renew(self, params, active, reach, predicted, goals) -> bool:
+    def renew(self, params, predictions, active, reach, predicted, goals) -> bool:
         """Replace models that propose too long a step, or too many; false if none do.
+
+        So are models that propose nothing any more, but do not fit their points.
 
         Parameters
         ----------
         params : ndarray of shape (n_points, n_params, n_outputs)
+        predictions : ndarray of shape (n_points, n_outputs, n_rows)
         active : ndarray of int
         reach, predicted, goals : ndarray of shape (n_points,)
             How far the proposed step changes predictions, the decrease that it
@@ -177,12 +218,13 @@ class _Models:
         """
         objective, is_own = self._objective, self._is_own[active]
         n_left = _steps_left(predicted, self._previous, goals, active)
-        is_new = (reach > self._limits)[active] & ~is_own
+        is_wrong = (predicted <= goals) & (reach <= MODEL_REACH)
+        is_new = ((reach > self._limits) | is_wrong)[active] & ~is_own
         if not is_new.any() and self._n_shared:
             if n_left.sum() <= objective.hessian_cost:
                 return False
             self._n_shared -= 1
-            self.current = objective.models(params)
+            self.current = self._shared(params, predictions)
             self._previous[:] = np.inf
             return True
         if not is_new.any():
@@ -191,9 +233,9 @@ class _Models:
         models = objective.own_models(params[chosen], chosen)
         for point, model in zip(chosen, models, strict=True):
             self.current[point] = model
-        self._is_own[active[is_new]] = True
-        self._previous[active[is_new]] = np.inf
-        return bool(is_new.any())
+        self._is_own[chosen] = True
+        self._previous[chosen], self._origins[chosen] = np.inf, predictions[chosen]
+        return bool(chosen.size)
 
     def learn(self, active, steps, changes, predicted):
         """Take in how steps have changed the gradients of the active points."""
@@ -287,6 +329,22 @@ class _Objective:
             values[position] += penalty.value(own) + np.sum(self._linear[point] * own)
             gradients[position] += penalty.l2 * own + self._linear[point]
         return values, gradients
+
+    def reach(self, changes, points):
+        """Largest of these changes of predictions, for some of the folds."""
+        differing = self._sample.loss.without_constants(changes, axis=1)
+        return largest_changes(differing, self._weights[points])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the objectives are those of all rows."""
+        return self._sample.is_everything
+
+    def curvatures(self, predictions, points):
+        """Second derivatives of some of the folds, (n_points, n_coords)."""
+        curvatures = self._sample.curvatures(predictions[points], self._weights[points])
+        l2 = np.array([self._penalties[point].l2 for point in points])
+        return (curvatures + l2).reshape(len(points), -1)
 
     def models(self, params):
         """Quadratic models of all folds."""

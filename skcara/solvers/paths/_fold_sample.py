@@ -143,6 +143,23 @@ class FoldSample:
             for part in self._parts(_SPARSE_ROWS)
         ]
 
+    def curvatures(self, predictions, weights):
+        """Diagonals of the Hessians of some points, (n_points, n_params, n_outputs).
+
+        Parameters
+        ----------
+        predictions : ndarray of shape (n_points, n_outputs, n_rows)
+        weights : ndarray of shape (n_points, n_rows)
+        """
+        (n_points, n_outputs, _), n_params = predictions.shape, self.n_params
+        curvatures = np.zeros((n_points, n_params, n_outputs))
+        for part in self._parts(_PART_ENTRIES // n_params):
+            squares = squared(row_range(self.rows, part.start, part.stop)).T
+            for point, scores in enumerate(predictions[:, :, part]):
+                own = self.loss.curvature(self.target[part], scores.T)
+                curvatures[point] += squares @ (own * weights[point, part, None])
+        return curvatures
+
     def reach(self, moves, weights):
         """Largest changes of predictions of rows with positive weights, (n_points,)."""
         changes = self.loss.without_constants(self.predictions(moves), axis=1)

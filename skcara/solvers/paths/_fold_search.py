@@ -308,18 +308,24 @@ class _FoldSearch:
             column.shorten(reach)
 
     def _minimise_tilted(self, columns):
-        """Minimise on the sample, with weights and a tilt that make gradients exact."""
+        """Minimise on the sample, with weights and a tilt that make gradients exact.
+
+        Those of all rows are exact: the difference to a read would be rounding, and a
+        tilt steeper than the penalty has no minimum.
+        """
         anchors = [column.anchor.params for column in columns]
         models = [column.model for column in columns]
         points = self._points(columns, anchors, self._sample, models)
-        gradients = np.array([column.anchor.gradient for column in columns])
+        slopes = np.zeros_like(points.params)
         if not self._has_all_rows:
+            gradients = np.array([column.anchor.gradient for column in columns])
             weights = calibrate_folds(
                 self._sample, points.params, points.weights, gradients
             )
             points = replace(points, weights=weights)
-        _, found = self._sample.evaluate(points.params, points.weights)
-        tilt = Tilt(gradients - found, self._damping(np.inf))
+            _, found = self._sample.evaluate(points.params, points.weights)
+            slopes = gradients - found
+        tilt = Tilt(slopes, self._damping(np.inf))
         hessians = NearHessians(self._sample)
         self._take_over(columns, hessians, points, tilt, self._accuracy)
 

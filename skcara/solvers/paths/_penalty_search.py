@@ -24,7 +24,6 @@ from skcara.solvers._rounds import Report
 from skcara.solvers.paths._atom_sums import AtomSums, choose_shift
 from skcara.solvers.paths._basis import refining_task
 from skcara.solvers.paths._grid import alpha_grid
-from skcara.solvers.paths._moments import gamma
 from skcara.solvers.paths._optimality import dual_gaps, violations
 from skcara.solvers.paths._path import solve_path
 from skcara.solvers.paths._residuals import DoubtfulPoints, HeldOutSquares
@@ -114,13 +113,13 @@ def fit_full_path(problem: TrainingProblem, alphas, l1_ratio, settings) -> FullP
     scaled = solve_path(loss, alphas, l1_ratio, positive)
     l1, l2 = alphas * l1_ratio, alphas * (1.0 - l1_ratio)
     coefs = scaled / problem.scale[:, None]
-    intercepts = problem.intercepts(coefs, settings)
-    # An intercept that is wrong by so much costs half the square of it.
-    offsets = gamma(2 * settings.n_features + 4) * (
-        np.abs(settings.origin[settings.n_features + settings.target])
-        + np.abs(intercepts)
-        + np.abs(settings.origin[: settings.n_features]) @ np.abs(coefs)
-    )
+    intercepts, offsets = problem.intercepts(coefs, settings)
+    # An intercept that is wrong by so much costs half the square of it, and where it is
+    # not at its best, its product with the mean of the residuals.
+    costs = 0.5 * offsets**2
+    if not settings.fit_intercept:
+        squares = loss.squares(scaled) + loss.square_errors(scaled)
+        costs += offsets * np.sqrt(squares)
     distances = violations(loss.slopes(scaled), scaled, l1, l2, positive)
     distances += loss.slope_errors(scaled)
     penalties = l1 * np.abs(scaled).sum(axis=0) + 0.5 * l2 * (scaled**2).sum(axis=0)
@@ -129,7 +128,7 @@ def fit_full_path(problem: TrainingProblem, alphas, l1_ratio, settings) -> FullP
         intercepts,
         0.5 * loss.squares(scaled) + penalties,
         np.maximum(distances.max(axis=0, initial=0.0), offsets),
-        dual_gaps(loss, scaled, l1, l2, positive) + 0.5 * offsets**2,
+        dual_gaps(loss, scaled, l1, l2, positive) + costs,
         loss.square,
     )
 

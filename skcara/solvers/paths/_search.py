@@ -84,28 +84,46 @@ class TrainingProblem:
 
         For coefficients in the units of the user; both of shape (n_points,).
         """
-        n_features, point, error = (
-            settings.n_features,
-            self.centre.point,
-            self.centre.error,
-        )
-        column, basis = n_features + settings.target, settings.basis
+        column = settings.n_features + settings.target
+        level, error = self.centre.point[column], self.centre.error[column]
+        moved, size, moved_error = self._moves(coefs, settings)
+        rounding = gamma(4 * settings.n_features + 8) * (np.abs(level) + size)
+        return level - moved, error + moved_error + rounding
+
+    def _moves(self, coefs, settings):
+        """How predictions change from the origin to the centre.
+
+        With the sizes of the terms, and the errors of the centre.
+        """
+        n_features, basis = settings.n_features, settings.basis
+        point, error = self.centre.point[:n_features], self.centre.error[:n_features]
         image, sizes = coefs, np.abs(coefs)
         if basis is not None:
             image, sizes = basis.factor @ coefs, np.abs(basis.factor) @ sizes
-        offsets = point[column] - point[:n_features] @ image
-        reach = np.abs(point[column]) + np.abs(point[:n_features]) @ sizes
-        errors = error[column] + error[:n_features] @ sizes
-        return offsets, errors + gamma(4 * n_features + 8) * reach
+        return point @ image, np.abs(point) @ sizes, error @ sizes
 
     def intercepts(self, coefs, settings: SearchSettings):
-        """Intercepts for coefficients in the units of the user, shape (n_points,)."""
+        """Intercepts for coefficients in the units of the user, and their errors.
+
+        An intercept that is fitted belongs to the centre, whatever that is. One that
+        is none but the means of standardised features is as wrong as these are.
+
+        Returns
+        -------
+        intercepts, errors : ndarray of shape (n_points,)
+        """
         if not (settings.fit_intercept or settings.standardize):
-            return np.zeros(coefs.shape[1])
-        n_features, origin = settings.n_features, settings.origin
-        offsets, _ = self.offsets(coefs, settings)
-        level = origin[n_features + settings.target]
-        return level + offsets - origin[:n_features] @ coefs
+            return np.zeros(coefs.shape[1]), np.zeros(coefs.shape[1])
+        n_features, column = settings.n_features, settings.n_features + settings.target
+        origin, level = settings.origin[:n_features], settings.origin[column]
+        moved, size, error = self._moves(coefs, settings)
+        # Zero without a fitted intercept: not even its rounding is left.
+        height = level + self.centre.point[column]
+        size = size + np.abs(origin) @ np.abs(coefs)
+        if settings.fit_intercept:
+            size, error = size + np.abs(level), np.zeros_like(error)
+        intercepts = height - (moved + origin @ coefs)
+        return intercepts, error + gamma(4 * n_features + 8) * size
 
 
 class FoldPaths(NamedTuple):
