@@ -96,7 +96,7 @@ def choose_way(problem, recombination, *, has_all_columns=True) -> Way:
     is_tall = _is_tall(problem)
     if has_all_columns and has_many_columns(problem) and not is_tall:
         return Way.WORKING_SETS
-    if recombination in ("auto", None) and _has_small_row_space(problem):
+    if _has_small_row_space(problem):
         return Way.ROW_SPACE
     return choose_column_way(problem, recombination, has_all_columns=has_all_columns)
 
