@@ -10,8 +10,8 @@ from skcara.data import FoldSets
 from skcara.data._atoms import fold_batches
 from skcara.objective import LogisticLoss, MultinomialLoss
 from skcara.solvers.paths._fold_calibration import calibrate_folds
+from skcara.solvers.paths._fold_newton import next_change
 from skcara.solvers.paths._fold_sample import FoldSample
-from skcara.solvers.paths._fold_search import _next_change
 from skcara.solvers.paths._near_hessians import NearHessians
 
 
@@ -195,5 +195,5 @@ def test_encoded_rows_have_hessians_at_their_own_points(rng):
 )
 def test_paths_go_on(path, expected):
     changes = [np.full((2, 3, 1), value) for value in path]
-    np.testing.assert_allclose(_next_change(changes), expected)
-    assert _next_change([]) == 0.0
+    np.testing.assert_allclose(next_change(changes), expected)
+    assert next_change([]) == 0.0
