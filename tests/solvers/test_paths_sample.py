@@ -197,3 +197,21 @@ def test_paths_go_on(path, expected):
     changes = [np.full((2, 3, 1), value) for value in path]
     np.testing.assert_allclose(next_change(changes), expected)
     assert next_change([]) == 0.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_no_prediction_changes_more_than_a_bound_says(rng, n_classes, is_sparse):
+    rows, target, loss = problem(rng, n_classes)
+    rows = sparse.csr_array(rows) if is_sparse else rows
+    sample = sample_of(rows, target, loss)
+    moves = rng.standard_normal((3, rows.shape[1], loss.n_outputs))
+    exact = sample.reach(moves, sample.weights)
+    changes = loss.without_constants(sample.predictions(moves), axis=1)
+    changes = np.abs(changes).max(axis=1)
+    np.testing.assert_allclose(exact, (changes * (sample.weights > 0)).max(axis=1))
+    bounds = sample.reach(moves, sample.weights, small=np.inf)
+    assert (bounds > exact).all()
+    # Not all of them are small.
+    found = sample.reach(moves, sample.weights, small=0.99 * bounds.max())
+    np.testing.assert_array_equal(found, exact)

@@ -143,10 +143,30 @@ class FoldSample:
             for part in self._parts(_SPARSE_ROWS)
         ]
 
-    def reach(self, moves, weights):
-        """Largest changes of predictions of rows with positive weights, (n_points,)."""
+    def reach(self, moves, weights, *, small=0.0):
+        """Largest changes of predictions of rows with positive weights, (n_points,).
+
+        Or bounds on them, if all of these are ``small``: they cost no product with the
+        rows, and most steps of a search are its last ones.
+        """
+        n_outputs = self.loss.n_outputs
+        # What is taken from all outputs is no larger than the largest of them.
+        factor = 1.0 if n_outputs == 1 else 2.0
+        bounds = factor * (self._largest_entries @ np.abs(moves)).max(axis=1)
+        if (bounds <= small).all():
+            return bounds
         changes = self.loss.without_constants(self.predictions(moves), axis=1)
         return largest_changes(changes, weights)
+
+    @cached_property
+    def _largest_entries(self):
+        """Largest magnitudes of the columns, (n_params,)."""
+        largest = np.zeros(self.n_params)
+        for part in self._parts(_PART_ENTRIES // self.n_params):
+            rows = abs(row_range(self.rows, part.start, part.stop)).max(axis=0)
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            np.maximum(largest, rows.ravel(), out=largest)
+        return largest
 
     def single_noise(self, params, fold):
         """Largest error of an entry of a gradient in single precision, for dense rows.

@@ -361,7 +361,7 @@ class _FoldSearch:
     def _reach(self, columns, steps):
         """Largest changes of predictions of the sample by steps of some columns."""
         weights = self._sample.weights[[column.fold for column in columns]]
-        return self._sample.reach(np.array(steps), weights)
+        return self._sample.reach(np.array(steps), weights, small=MODEL_REACH)
 
     @property
     def _accuracy(self):
