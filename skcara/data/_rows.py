@@ -27,6 +27,20 @@ def row_range(rows, start: int, stop: int):
     )
 
 
+def rows_at(rows, numbers):
+    """Copy of the rows with these numbers.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, ...) or CSR array of shape (n_rows, n_columns)
+    numbers : ndarray of int
+    """
+    if sparse.issparse(rows) or not rows.flags.c_contiguous:
+        return rows[numbers]
+    # Takes two thirds of the time of the same in brackets.
+    return rows.take(numbers, axis=0, mode="clip")
+
+
 def with_entries(rows, data):
     """CSR rows with the same pattern and these entries."""
     if data is rows.data:

@@ -9,6 +9,7 @@ from skcara.data import (
     append_ones,
     centred_strips,
     row_range,
+    rows_at,
     scaled_rows,
     squared,
     transposed,
@@ -83,3 +84,14 @@ def test_strips_cover_all_rows_once(shape, dtype):
         assert np.isnan(seen[part]).all()
         seen[part] = differences
     assert_array_equal(seen, rows.astype(np.float64) - centre)
+
+
+@pytest.mark.parametrize(
+    "to_rows",
+    [np.asarray, np.asfortranarray, lambda rows: rows[::-1], sparse.csr_array],
+)
+def test_rows_by_their_numbers(to_rows):
+    dense, rows = make_rows(to_rows)
+    numbers = np.array([3, 7, 0, 49, 7])
+    expected = to_dense(to_rows(dense))[numbers]
+    assert_array_equal(to_dense(rows_at(rows, numbers)), expected)
