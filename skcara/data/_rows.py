@@ -5,6 +5,8 @@ from scipy import sparse
 
 # Entries of a strip of rows.
 _STRIP_ENTRIES = 2**16
+# Columns that are moved at a time, those of a cache line.
+_MOVED_COLUMNS = 8
 
 
 def row_range(rows, start: int, stop: int):
@@ -39,6 +41,23 @@ def rows_at(rows, numbers):
         return rows[numbers]
     # Takes two thirds of the time of the same in brackets.
     return rows.take(numbers, axis=0, mode="clip")
+
+
+def in_order(rows, order):
+    """Rows in another order; dense ones are overwritten, and never in memory twice.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_columns)
+    order : ndarray of int of shape (n_rows,)
+        A permutation.
+    """
+    if sparse.issparse(rows):
+        return rows[order]
+    for start in range(0, rows.shape[1], _MOVED_COLUMNS):
+        part = slice(start, start + _MOVED_COLUMNS)
+        rows[:, part] = rows[order, part]
+    return rows
 
 
 def with_entries(rows, data):

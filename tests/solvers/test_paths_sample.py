@@ -27,7 +27,8 @@ def sample_of(rows, target, loss, shares=None, n_folds=3):
     folds = [(np.setdiff1d(np.arange(n_rows), part), part) for part in parts]
     [batch] = fold_batches(folds, n_rows, 32)
     shares = np.full(n_rows, 1.0 / n_rows) if shares is None else shares
-    return FoldSample(rows, target, shares, batch.labels, FoldSets([batch]), loss)
+    sets = FoldSets([batch])  # a sample sorts its rows in place
+    return FoldSample(rows.copy(), target, shares, batch.labels, sets, loss)
 
 
 def problem(rng, n_classes, n_rows=900, n_params=5):

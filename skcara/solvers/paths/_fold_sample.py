@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import FoldSets, SparsePairs, row_range, squared
+from skcara.data import FoldSets, SparsePairs, in_order, row_range, squared
 from skcara.objective import Loss
 from skcara.solvers._quadratic import ScaledCholesky
 
@@ -39,6 +39,7 @@ class FoldSample:
     Parameters
     ----------
     rows : ndarray or CSR array of shape (n_rows, n_params)
+        Overwritten, if they have to be sorted by their labels.
     target, shares : ndarray of shape (n_rows,)
         Shares: what each row stands for.
     atom : ndarray of int of shape (n_rows,) or (n_rows, n_batches)
@@ -63,7 +64,7 @@ class FoldSample:
         if sets.atoms is not None:
             order = np.argsort(atom, kind="stable")
             if not np.array_equal(order, np.arange(len(order))):
-                rows, target = rows[order], target[order]
+                rows, target = in_order(rows, order), target[order]
                 shares, atom = shares[order], atom[order]
         self.rows, self.target, self.loss = rows, target, loss
         self._shares, self._atom, self._sets = shares, atom, sets
