@@ -128,7 +128,8 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         Mean loss plus penalty on all rows at the returned coefficients, and the largest
         distance of its gradient to what is optimal; NaN without `refit`.
     history_ : ndarray with named fields or None
-        Rounds of the final fit, see :class:`CaLogisticRegression`; None without.
+        Rounds of the final fit, see :class:`CaLogisticRegression`; None without. Its
+        `passes` are those after the search, with which it shares the first ones.
 
     See Also
     --------
