@@ -162,8 +162,8 @@ BREAKS = [
     ),
     Break(
         "predicted decrease is not asked for",
-        "solvers/_driver.py",
-        "return current.predicted() <= share * abs(current.evaluation.objective)",
+        "solvers/_rounds.py",
+        "return self.predicted() <= share * abs(self.evaluation.objective)",
         "return True",
         f"tests/solvers/test_driver.py tests/solvers/test_canewton.py {OPTIMUM}",
     ),

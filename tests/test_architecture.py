@@ -32,11 +32,12 @@ ALLOWED = {
     "plotting": set(),
 }
 # Rooms of the solvers, and the rooms that each may look into. Descent knows no Hessian
-# of all rows; Newton hands the squared loss over, which takes Newton steps on a sample.
+# of all rows; Newton hands the squared loss over, which takes Newton steps on a sample;
+# a search of paths leaves the fit on all rows to Newton.
 ROOMS = {
     "descent": set(),
     "newton": {"squared"},
-    "paths": set(),
+    "paths": {"newton"},
     "squared": {"newton"},
 }
 # Modules of the solvers that know the rooms.

@@ -12,7 +12,7 @@ import numpy as np
 
 from skcara.data._atoms import FoldBatch
 from skcara.data._chunk import Chunk
-from skcara.data._rows import row_range
+from skcara.data._rows import row_range, rows_at
 
 # Rows of a chunk are sorted by atom if there are this many for each.
 _MIN_ATOM_ROWS = 64
@@ -124,7 +124,7 @@ class FoldSets:
 def _rows_of_atom(chunk, atom):
     chosen = np.flatnonzero(chunk.atom == atom)
     return chunk._replace(
-        rows=chunk.rows[chosen],
+        rows=rows_at(chunk.rows, chosen),
         target=chunk.target[chosen],
         weights=None if chunk.weights is None else chunk.weights[chosen],
         atom=chunk.atom[chosen],

@@ -5,6 +5,8 @@ from scipy import sparse
 
 # Entries of a strip of rows.
 _STRIP_ENTRIES = 2**16
+# Columns that are moved at a time, those of a cache line.
+_MOVED_COLUMNS = 8
 
 
 def row_range(rows, start: int, stop: int):
@@ -25,6 +27,37 @@ def row_range(rows, start: int, stop: int):
         rows.indptr[start : stop + 1] - first,
         rows.shape[1],
     )
+
+
+def rows_at(rows, numbers):
+    """Copy of the rows with these numbers.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, ...) or CSR array of shape (n_rows, n_columns)
+    numbers : ndarray of int
+    """
+    if sparse.issparse(rows) or not rows.flags.c_contiguous:
+        return rows[numbers]
+    # Takes two thirds of the time of the same in brackets.
+    return rows.take(numbers, axis=0, mode="clip")
+
+
+def in_order(rows, order):
+    """Rows in another order; dense ones are overwritten, and never in memory twice.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_columns)
+    order : ndarray of int of shape (n_rows,)
+        A permutation.
+    """
+    if sparse.issparse(rows):
+        return rows[order]
+    for start in range(0, rows.shape[1], _MOVED_COLUMNS):
+        part = slice(start, start + _MOVED_COLUMNS)
+        rows[:, part] = rows[order, part]
+    return rows
 
 
 def with_entries(rows, data):

@@ -20,6 +20,7 @@ from skcara.estimators._docstrings import fill_docstring
 from skcara.estimators._inputs import opened
 from skcara.estimators._logistic_data import data_of_arrays, data_of_source
 from skcara.estimators._logistic_grid import LogisticGrid, check_cs, check_ratios
+from skcara.estimators._logistic_refit import final_solver
 from skcara.estimators._logistic_search import (
     Found,
     best_numbers,
@@ -31,15 +32,11 @@ from skcara.estimators._scored import ScoredMixin
 from skcara.estimators._search_progress import ReadObserver
 from skcara.estimators._validation import check_training_data
 from skcara.io._predictions import is_lazy
-from skcara.solvers import SolverFactory, SolverResult, Status, drive, drive_search
+from skcara.solvers import SolverResult, Status, drive, drive_search
 from skcara.solvers.paths import MAX_SCORE_ERROR, SearchRound
 
 # Reads of a source: a survey, those of the search, and those of the final fit.
 _READS = 12
-# Up to this many entries a fit takes milliseconds, and the final fit starts from zero:
-# it is that of an estimator without a search. The mean of the folds may be within the
-# tolerance and not as accurate.
-_SMALL_ENTRIES = 2**18
 
 
 @fill_docstring
@@ -131,7 +128,8 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         Mean loss plus penalty on all rows at the returned coefficients, and the largest
         distance of its gradient to what is optimal; NaN without `refit`.
     history_ : ndarray with named fields or None
-        Rounds of the final fit, see :class:`CaLogisticRegression`; None without.
+        Rounds of the final fit, see :class:`CaLogisticRegression`; None without. Its
+        `passes` are those after the search, with which it shares the first ones.
 
     See Also
     --------
@@ -289,6 +287,7 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
             data,
             grid,
             standardize=self.standardize,
+            refit=self.refit,
             tol=self.tol,
             max_iter=self.max_iter,
             rng=random_generator(self._seed()),
@@ -304,26 +303,11 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
         return {**linear_attributes(*point), **chosen_penalty(grid, [number])}
 
     def _refit(self, data, grid, number, found, observer) -> SolverResult:
-        """Fit all rows, from the mean of the folds if there are many."""
-        source = data.source
-        factory = SolverFactory(
-            "canewton", {"recombination": "auto"}, source, self.fit_intercept
+        """Fit all rows."""
+        solver, coordinates = final_solver(
+            data.source, grid, number, found, self._seed()
         )
-        start = found.paths[:, number].mean(axis=0)
-        if source.facts.n_entries <= _SMALL_ENTRIES:
-            start = np.zeros_like(start)
-        n_features = source.facts.n_features
-        intercept = np.zeros(len(start))
-        if self.fit_intercept:
-            intercept = start[:, -1]
-        problem = grid.full_problem(source, number, found.units)
-        solver = factory.start(
-            problem,
-            start[:, :n_features].T.copy(),
-            intercept,
-            self._seed(),
-        )
-        to_user = factory.coordinates.to_user
+        to_user = coordinates.to_user
 
         def on_round(_, record, evaluation):
             return observer.on_round(
@@ -331,7 +315,11 @@ class CaLogisticRegressionCV(ScoredMixin, LinearClassifierMixin, LinearModel):
             )
 
         [result] = drive(
-            [solver], source, tol=self.tol, max_iter=self.max_iter, observer=on_round
+            [solver],
+            data.source,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            observer=on_round,
         )
         attributes = {
             **linear_attributes(*to_user(result.evaluation.params)),

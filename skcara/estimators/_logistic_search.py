@@ -17,7 +17,14 @@ from skcara.estimators._logistic_data import SearchData
 from skcara.estimators._logistic_grid import LogisticGrid
 from skcara.objective import ColumnMoments
 from skcara.passes import AtomMasses, FoldMoments
-from skcara.solvers.paths import Column, FoldProblems, SearchRound, search_folds
+from skcara.solvers.paths import (
+    Column,
+    FoldProblems,
+    FullFit,
+    FullFits,
+    SearchRound,
+    search_folds,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +39,10 @@ class Found:
     scores : ndarray of shape (n_folds, n_penalties)
     units : Coordinates
         In which features are penalised in a fit of all rows.
+    coordinates : Coordinates
+        Those of the solver.
+    full_fit : FullFit or None
+        Of the penalty with the least losses, on all rows.
     is_stopped : bool
         Whether somebody asked to stop.
     folds_without_class : list of int
@@ -42,6 +53,8 @@ class Found:
     paths: np.ndarray
     scores: np.ndarray
     units: Coordinates
+    coordinates: Coordinates
+    full_fit: FullFit | None
     is_stopped: bool
     folds_without_class: list[int]
 
@@ -51,6 +64,7 @@ def search_logistic(
     grid: LogisticGrid,
     *,
     standardize: bool,
+    refit: bool,
     tol: float,
     max_iter: int,
     rng,
@@ -85,7 +99,12 @@ def search_logistic(
         units[:-1],
         test_factors=data.inverse_factors if data.uses_losses else None,
     )
-    last = yield from solve_columns(problems, tol=tol, max_iter=max_iter, rng=rng)
+    full_fits = None
+    if refit and data.uses_losses:
+        full_fits = _full_fits(data, grid, problems.coordinates, units[-1], tol)
+    last = yield from solve_columns(
+        problems, tol=tol, max_iter=max_iter, rng=rng, full_fits=full_fits
+    )
     params = np.array([column.base for column in last.columns])
     params = params.reshape(data.sets.n_folds, -1, *params.shape[1:])
     paths = _paths(problems, params)
@@ -98,9 +117,25 @@ def search_logistic(
         paths,
         scores,
         units[-1],
+        problems.coordinates,
+        None if full_fits is None else full_fits.current,
         last.is_stopped,
         data.folds_without_class(masses),
     )
+
+
+def _full_fits(data: SearchData, grid: LogisticGrid, coordinates, units, tol):
+    """Fits on all rows that go along with the search."""
+
+    def problem_of(number):
+        problem = grid.full_problem(data.source, number, units)
+        return problem.with_coordinates(coordinates)
+
+    def best_of(losses):
+        [number] = best_numbers(-losses, grid.shape, True)
+        return number
+
+    return FullFits(problem_of, best_of, tol)
 
 
 def solve_columns(

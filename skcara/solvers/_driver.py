@@ -29,14 +29,6 @@ from skcara.solvers._rounds import (
 )
 from skcara.solvers._strategy import Way
 
-# A small gradient may hide a large error: rare classes and sparse columns have small
-# gradients everywhere. So the objective must also be as near to its minimum, by what
-# the model of the solver predicts and relative to the objective, as this share of the
-# tolerance: a suboptimality of 1e-6 at the default tolerance, with a factor of five in
-# hand because a model is not exact. Below the rounding of the objective nothing is
-# known.
-_DECREASE_SHARE = 2e-3
-_ROUNDING = 64 * np.finfo(np.float64).eps
 # A slope of this size comes from values whose squares overflow.
 _LARGEST = 1e150
 
@@ -292,7 +284,7 @@ class _SolverRun(_Run):
             accepted = self._accepted
             if accepted is None or evaluation.objective <= accepted.objective:
                 self._accepted = evaluation
-            if self._is_near(current):
+            if current.is_near(self._tol):
                 self._accept()
                 return True
         if stop_requested:
@@ -303,13 +295,6 @@ class _SolverRun(_Run):
         else:
             return False
         return True
-
-    def _is_near(self, current: Round) -> bool:
-        """Whether no model predicts a decrease that is worth another round."""
-        if current.predicted is None or current.evaluation.is_separated:
-            return True
-        share = max(_DECREASE_SHARE * self._tol, _ROUNDING)
-        return current.predicted() <= share * abs(current.evaluation.objective)
 
     def _accept(self) -> None:
         """End as converged, if a round was within the tolerance."""

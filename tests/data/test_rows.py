@@ -8,7 +8,9 @@ from scipy import sparse
 from skcara.data import (
     append_ones,
     centred_strips,
+    in_order,
     row_range,
+    rows_at,
     scaled_rows,
     squared,
     squared_sums,
@@ -94,3 +96,26 @@ def test_strips_cover_all_rows_once(shape, dtype):
         assert np.isnan(seen[part]).all()
         seen[part] = differences
     assert_array_equal(seen, rows.astype(np.float64) - centre)
+
+
+@pytest.mark.parametrize(
+    "to_rows",
+    [np.asarray, np.asfortranarray, lambda rows: rows[::-1], sparse.csr_array],
+)
+def test_rows_by_their_numbers(to_rows):
+    dense, rows = make_rows(to_rows)
+    numbers = np.array([3, 7, 0, 49, 7])
+    expected = to_dense(to_rows(dense))[numbers]
+    assert_array_equal(to_dense(rows_at(rows, numbers)), expected)
+
+
+@pytest.mark.parametrize("n_columns", [1, 8, 19])
+@pytest.mark.parametrize("to_rows", [np.array, sparse.csr_array])
+def test_rows_in_another_order(to_rows, n_columns):
+    rng = np.random.default_rng(0)
+    dense, order = rng.standard_normal((50, n_columns)), rng.permutation(50)
+    rows = to_rows(dense)
+    found = in_order(rows, order)
+    assert_array_equal(to_dense(found), dense[order])
+    if not sparse.issparse(rows):
+        assert found is rows

@@ -10,8 +10,8 @@ from skcara.data import FoldSets
 from skcara.data._atoms import fold_batches
 from skcara.objective import LogisticLoss, MultinomialLoss
 from skcara.solvers.paths._fold_calibration import calibrate_folds
+from skcara.solvers.paths._fold_newton import next_change
 from skcara.solvers.paths._fold_sample import FoldSample
-from skcara.solvers.paths._fold_search import _next_change
 from skcara.solvers.paths._near_hessians import NearHessians
 
 
@@ -27,7 +27,8 @@ def sample_of(rows, target, loss, shares=None, n_folds=3):
     folds = [(np.setdiff1d(np.arange(n_rows), part), part) for part in parts]
     [batch] = fold_batches(folds, n_rows, 32)
     shares = np.full(n_rows, 1.0 / n_rows) if shares is None else shares
-    return FoldSample(rows, target, shares, batch.labels, FoldSets([batch]), loss)
+    sets = FoldSets([batch])  # a sample sorts its rows in place
+    return FoldSample(rows.copy(), target, shares, batch.labels, sets, loss)
 
 
 def problem(rng, n_classes, n_rows=900, n_params=5):
@@ -208,5 +209,23 @@ def test_encoded_rows_have_hessians_at_their_own_points(rng):
 )
 def test_paths_go_on(path, expected):
     changes = [np.full((2, 3, 1), value) for value in path]
-    np.testing.assert_allclose(_next_change(changes), expected)
-    assert _next_change([]) == 0.0
+    np.testing.assert_allclose(next_change(changes), expected)
+    assert next_change([]) == 0.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_no_prediction_changes_more_than_a_bound_says(rng, n_classes, is_sparse):
+    rows, target, loss = problem(rng, n_classes)
+    rows = sparse.csr_array(rows) if is_sparse else rows
+    sample = sample_of(rows, target, loss)
+    moves = rng.standard_normal((3, rows.shape[1], loss.n_outputs))
+    exact = sample.reach(moves, sample.weights)
+    changes = loss.without_constants(sample.predictions(moves), axis=1)
+    changes = np.abs(changes).max(axis=1)
+    np.testing.assert_allclose(exact, (changes * (sample.weights > 0)).max(axis=1))
+    bounds = sample.reach(moves, sample.weights, small=np.inf)
+    assert (bounds > exact).all()
+    # Not all of them are small.
+    found = sample.reach(moves, sample.weights, small=0.99 * bounds.max())
+    np.testing.assert_array_equal(found, exact)

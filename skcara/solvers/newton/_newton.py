@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from skcara.passes import Evaluate, Hessian
+from skcara.passes import Evaluate, Hessian, evaluate_first
 from skcara.solvers._progress import OBJECTIVE_NOISE, StallDetector
 from skcara.solvers._quadratic import SUFFICIENT_DECREASE, penalised_model, steps_left
 from skcara.solvers._rounds import Round
@@ -93,6 +93,25 @@ def iterate_newton(problem, anchor, *, model=None, pending=None):
         # An approximate Hessian may know nothing of a coordinate that still has to
         # move: only the exact one is allowed to end the search.
         model = None if is_stalled else model.secant(step, change)
+
+
+def iterate_from_model(problem, params, model):
+    """Yield steps on all rows from a point where a Hessian is known, more or less.
+
+    Parameters
+    ----------
+    problem : Problem
+    params : ndarray of shape (n_params, n_outputs)
+    model : QuadraticModel
+
+    Yields
+    ------
+    Request or Round
+    """
+    problem, anchor = yield from evaluate_first(problem, params)
+    predict = partial(predicted_decrease, problem, model, anchor)
+    yield Round(anchor, predicted=predict)
+    yield from iterate_newton(problem, anchor, model=model)
 
 
 def predicted_decrease(problem, model, evaluation) -> float:

@@ -4,6 +4,7 @@ from skcara.solvers.paths._atom_sums import AtomSums
 from skcara.solvers.paths._fold_column import MAX_SCORE_ERROR, Column
 from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_search import SearchRound, search_folds
+from skcara.solvers.paths._full_fit import FullFit, FullFits
 from skcara.solvers.paths._penalty_search import (
     Choice,
     FullPath,
@@ -19,6 +20,8 @@ __all__ = [
     "Choice",
     "Column",
     "FoldProblems",
+    "FullFit",
+    "FullFits",
     "FullPath",
     "PenaltyGrid",
     "SearchRound",

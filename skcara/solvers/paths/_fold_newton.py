@@ -371,3 +371,17 @@ def _hessian_cost(sample):
     if sparse.issparse(sample.rows) and sample.loss.n_outputs == 1:
         return _GRADIENTS_PER_ENTRY * sample.rows.nnz / sample.n_rows
     return sample.n_params * sample.loss.n_outputs / _COORDS_PER_GRADIENT
+
+
+def next_change(changes):
+    """Extrapolate the last three changes along a path, or repeat the last of fewer.
+
+    On a geometric grid a coefficient goes on by equal steps where the penalty holds it,
+    and by steps that shrink with the penalty where the rows do: no step is expected to
+    be longer than the one before.
+    """
+    if len(changes) < 3:
+        return changes[-1] if changes else 0.0
+    before, step = np.diff(list(changes), axis=0)
+    ratio = np.divide(step, before, out=np.zeros_like(step), where=before != 0)
+    return changes[-1] + step * np.clip(ratio, 0.0, 1.0)

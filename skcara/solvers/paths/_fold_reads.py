@@ -83,9 +83,15 @@ class FoldReads:
         self._noise = _NOISE_FACTOR * max(noises)
 
     def read(
-        self, active: list[Column], n_round: int, *, has_all_rows: bool
-    ) -> Generator[Any, Any, None]:
-        """Tell the columns their gradients, and what their test sets say in time."""
+        self, active: list[Column], n_round: int, *, has_all_rows: bool, beside: list
+    ) -> Generator[Any, Any, list]:
+        """Tell the columns their gradients, and what their test sets say in time.
+
+        Returns
+        -------
+        answers : list
+            To the requests that are read ``beside``.
+        """
         problems = self._problems
         is_single = n_round < _MAX_SINGLE_READS and np.isfinite(self._noise)
         # Where columns are nearly dependent models are worth less, and gradients that
@@ -98,7 +104,7 @@ class FoldReads:
             leaders = active
         with_test = decides and problems.has_test
         folds = np.array([column.fold for column in leaders])
-        sums = yield EvaluateFolds(
+        task = EvaluateFolds(
             problems.coordinates,
             problems.loss,
             problems.sets,
@@ -108,18 +114,20 @@ class FoldReads:
             problems.test_factors,
             is_single,
         )
+        sums, *answers = yield [task, *beside]
         gradients = sums.gradients / problems.train_weights[folds][:, None, None]
         noise = self._noise if is_single else 0.0
         if not with_test:
             for column, gradient in _followers(active, leaders, gradients):
                 column.learn(gradient, None, noise)
-            return
+            return answers
         weights = problems.test_weights[folds]
         for position, column in enumerate(active):
             weight = weights[position]
             loss = float(sums.test_losses[position] / weight)
             test = TestSet(loss, sums.test_gradients[position] / weight)
             column.learn(gradients[position], test, noise)
+        return answers
 
     def _expects_scores(self, active, leaders):
         """Whether some column may be done after the next read."""

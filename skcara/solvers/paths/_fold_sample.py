@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skcara.data import FoldSets, SparsePairs, row_range, squared
+from skcara.data import FoldSets, SparsePairs, in_order, row_range, squared
 from skcara.objective import Loss
 from skcara.solvers._quadratic import ScaledCholesky
 
@@ -39,6 +39,7 @@ class FoldSample:
     Parameters
     ----------
     rows : ndarray or CSR array of shape (n_rows, n_params)
+        Overwritten, if they have to be sorted by their labels.
     target, shares : ndarray of shape (n_rows,)
         Shares: what each row stands for.
     atom : ndarray of int of shape (n_rows,) or (n_rows, n_batches)
@@ -63,7 +64,7 @@ class FoldSample:
         if sets.atoms is not None:
             order = np.argsort(atom, kind="stable")
             if not np.array_equal(order, np.arange(len(order))):
-                rows, target = rows[order], target[order]
+                rows, target = in_order(rows, order), target[order]
                 shares, atom = shares[order], atom[order]
         self.rows, self.target, self.loss = rows, target, loss
         self._shares, self._atom, self._sets = shares, atom, sets
@@ -143,6 +144,7 @@ class FoldSample:
             for part in self._parts(_SPARSE_ROWS)
         ]
 
+<<<<<<< HEAD
     def curvatures(self, predictions, weights):
         """Diagonals of the Hessians of some points, (n_points, n_params, n_outputs).
 
@@ -162,8 +164,32 @@ class FoldSample:
 
     def reach(self, moves, weights):
         """Largest changes of predictions of rows with positive weights, (n_points,)."""
+=======
+    def reach(self, moves, weights, *, small=0.0):
+        """Largest changes of predictions of rows with positive weights, (n_points,).
+
+        Or bounds on them, if all of these are ``small``: they cost no product with the
+        rows, and most steps of a search are its last ones.
+        """
+        n_outputs = self.loss.n_outputs
+        # What is taken from all outputs is no larger than the largest of them.
+        factor = 1.0 if n_outputs == 1 else 2.0
+        bounds = factor * (self._largest_entries @ np.abs(moves)).max(axis=1)
+        if (bounds <= small).all():
+            return bounds
+>>>>>>> h-search
         changes = self.loss.without_constants(self.predictions(moves), axis=1)
         return largest_changes(changes, weights)
+
+    @cached_property
+    def _largest_entries(self):
+        """Largest magnitudes of the columns, (n_params,)."""
+        largest = np.zeros(self.n_params)
+        for part in self._parts(_PART_ENTRIES // self.n_params):
+            rows = abs(row_range(self.rows, part.start, part.stop)).max(axis=0)
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            np.maximum(largest, rows.ravel(), out=largest)
+        return largest
 
     def single_noise(self, params, fold):
         """Largest error of an entry of a gradient in single precision, for dense rows.

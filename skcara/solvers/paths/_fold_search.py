@@ -37,10 +37,16 @@ from skcara.solvers._sample_size import (
 from skcara.solvers.paths._fold_calibration import calibrate_folds
 from skcara.solvers.paths._fold_column import Column, Quality
 from skcara.solvers.paths._fold_models import FoldModels, by_penalty
-from skcara.solvers.paths._fold_newton import FoldPoints, Tilt, minimize_folds
+from skcara.solvers.paths._fold_newton import (
+    FoldPoints,
+    Tilt,
+    minimize_folds,
+    next_change,
+)
 from skcara.solvers.paths._fold_problems import FoldProblems
 from skcara.solvers.paths._fold_reads import FoldReads
 from skcara.solvers.paths._fold_sample import FoldSample
+from skcara.solvers.paths._full_fit import FullFits
 from skcara.solvers.paths._near_hessians import MODEL_REACH, NearHessians
 
 # Up to this many entries of X all rows are in the sample.
@@ -83,7 +89,12 @@ class SearchRound:
 
 
 def search_folds(
-    problems: FoldProblems, *, tol: float, max_iter: int, rng
+    problems: FoldProblems,
+    *,
+    tol: float,
+    max_iter: int,
+    rng,
+    full_fits: FullFits | None = None,
 ) -> Generator[Any, Any, SearchRound]:
     """Solve all columns.
 
@@ -95,6 +106,8 @@ def search_folds(
     max_iter : int
         Rounds after the starting points.
     rng : numpy.random.RandomState
+    full_fits : FullFits, optional
+        Fits on all rows that are read for beside the columns, where rows are sampled.
 
     Yields
     ------
@@ -105,7 +118,7 @@ def search_folds(
     -------
     last : SearchRound
     """
-    search = _FoldSearch(problems, tol, rng)
+    search = _FoldSearch(problems, tol, rng, full_fits)
     yield from search.start()
     for n_round in range(max_iter + 1):
         if n_round:
@@ -120,7 +133,7 @@ def search_folds(
 
 
 class _FoldSearch:
-    def __init__(self, problems: FoldProblems, tol, rng):
+    def __init__(self, problems: FoldProblems, tol, rng, full_fits):
         self._problems, self._tol, self._rng = problems, tol, rng
         self._full = problems.all_rows
         n_folds, n_penalties = problems.sets.n_folds, len(problems.penalties[0])
@@ -137,6 +150,7 @@ class _FoldSearch:
         if facts.is_sparse:
             n_entries = facts.n_entries + facts.n_rows
         self._has_all_rows = n_entries <= _SMALL_ENTRIES
+        self._full_fits = None if self._has_all_rows else full_fits
         # The models of all columns are in memory; a sample may be as large as they are.
         model_bytes = 8 * self._full.n_coords**2 * len(self.columns)
         self._max_size = max_sampled_rows(self._full, free_bytes=model_bytes)
@@ -221,7 +235,7 @@ class _FoldSearch:
             for number in chain:
                 columns = self._columns_of(number)
                 before = np.array([column.params for column in columns])
-                starts = before + _next_change(changes)
+                starts = before + next_change(changes)
                 for column, start in zip(columns, starts, strict=True):
                     column.params = start
                 self._minimise(hessians, columns, accuracy)
@@ -275,9 +289,15 @@ class _FoldSearch:
         """Read for all active columns."""
         problems = self._problems
         self._make_models(at_anchors=False)
-        yield from self._reads.read(
-            self.active, n_round, has_all_rows=self._has_all_rows
+        full_fits = self._full_fits
+        answers = yield from self._reads.read(
+            self.active,
+            n_round,
+            has_all_rows=self._has_all_rows,
+            beside=[] if full_fits is None else full_fits.requests,
         )
+        if full_fits is not None:
+            full_fits.learn(answers, self.columns)
         is_done = partial(Column.is_done, tol=self._tol, with_score=problems.has_test)
         left = [column for column in self.active if not is_done(column)]
         self.n_done += len(self.active) - len(left)
@@ -347,7 +367,7 @@ class _FoldSearch:
     def _reach(self, columns, steps):
         """Largest changes of predictions of the sample by steps of some columns."""
         weights = self._sample.weights[[column.fold for column in columns]]
-        return self._sample.reach(np.array(steps), weights)
+        return self._sample.reach(np.array(steps), weights, small=MODEL_REACH)
 
     @property
     def _accuracy(self):
@@ -378,17 +398,3 @@ class _FoldSearch:
             self._models.use_sample(self._sample, self.active)
             return
         yield from self._models.improve(poor)
-
-
-def _next_change(changes):
-    """Extrapolate the last three changes along a path, or repeat the last of fewer.
-
-    On a geometric grid a coefficient goes on by equal steps where the penalty holds it,
-    and by steps that shrink with the penalty where the rows do: no step is expected to
-    be longer than the one before.
-    """
-    if len(changes) < 3:
-        return changes[-1] if changes else 0.0
-    before, step = np.diff(list(changes), axis=0)
-    ratio = np.divide(step, before, out=np.zeros_like(step), where=before != 0)
-    return changes[-1] + step * np.clip(ratio, 0.0, 1.0)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skcara.data import SumTask, squared
+from skcara.data import SumTask, rows_at, squared
 from skcara.solvers.paths._moments import gamma
 
 # Roundings besides those of sums: shift, weight, square, division.
@@ -79,7 +79,7 @@ class HeldOutSquares(SumTask):
         for fold in self.folds:
             counts = fold.counts[labels[:, fold.batch]]
             chosen = np.flatnonzero(counts)
-            rows = chunk.rows[chosen]
+            rows = rows_at(chunk.rows, chosen)
             if self.shift[:n_features].any():
                 rows = rows - self.shift[:n_features]
             rows = rows.astype(np.float64, copy=False)
