@@ -144,7 +144,6 @@ class FoldSample:
             for part in self._parts(_SPARSE_ROWS)
         ]
 
-<<<<<<< HEAD
     def curvatures(self, predictions, weights):
         """Diagonals of the Hessians of some points, (n_points, n_params, n_outputs).
 
@@ -162,9 +161,6 @@ class FoldSample:
                 curvatures[point] += squares @ (own * weights[point, part, None])
         return curvatures
 
-    def reach(self, moves, weights):
-        """Largest changes of predictions of rows with positive weights, (n_points,)."""
-=======
     def reach(self, moves, weights, *, small=0.0):
         """Largest changes of predictions of rows with positive weights, (n_points,).
 
@@ -177,7 +173,6 @@ class FoldSample:
         bounds = factor * (self._largest_entries @ np.abs(moves)).max(axis=1)
         if (bounds <= small).all():
             return bounds
->>>>>>> h-search
         changes = self.loss.without_constants(self.predictions(moves), axis=1)
         return largest_changes(changes, weights)
 
