@@ -232,6 +232,7 @@ class BlockDescent:
             policy.control,
             metric=steps.metric,
             hessian=hessian,
+            bound=steps.lipschitz,
             secant=None if secant is None else secant.restrict(block),
             curvature=anchor.curvature,
         )

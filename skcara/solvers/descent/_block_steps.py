@@ -24,11 +24,14 @@ class BlockSteps:
         Factor of the later steps; None asks for the longest safe ones.
     metric : ndarray of shape (block_size,)
         Diagonal matrix in which the step measures lengths.
+    lipschitz : float or None
+        Largest curvature relative to the metric, where a step needed it.
     """
 
     first: DiagonalStep | NewtonStep
     later_factor: float | None
     metric: np.ndarray
+    lipschitz: float | None = None
 
     def safe(self, reduced_hessian):
         """Longest step that does not overshoot on a reduced measure.
@@ -68,7 +71,7 @@ def make_steps(policy, hessian, l1, positive):
         For :func:`skcara.solvers.descent._inner.run_inner_loop`.
     """
     later_factor = None if policy.step_size == "auto" else policy.step_size
-    metric = np.ones(len(l1))
+    metric, lipschitz = np.ones(len(l1)), None
     if policy.direction == "Hb":
         return BlockSteps(NewtonStep(hessian, l1, positive), later_factor, metric)
     if policy.direction == "gradient" and policy.step_size != "auto":
@@ -79,4 +82,5 @@ def make_steps(policy, hessian, l1, positive):
         lipschitz = relative_lipschitz(hessian, metric)
         # Without any curvature there is no gradient either; any rate will do.
         rates = 1.0 / (metric * (lipschitz if lipschitz > 0 else 1.0))
-    return BlockSteps(DiagonalStep(rates, l1, positive), later_factor, metric)
+    first = DiagonalStep(rates, l1, positive)
+    return BlockSteps(first, later_factor, metric, lipschitz)

@@ -82,7 +82,9 @@ def resolve_control(control, loss):
     return "block-hessian" if loss.is_quadratic else "secant-bb"
 
 
-def control_matrix(control, *, metric, hessian=None, secant=None, curvature=None):
+def control_matrix(
+    control, *, metric, hessian=None, bound=None, secant=None, curvature=None
+):
     r"""Matrix :math:`\mathcal{H}` of a control statistic.
 
     Parameters
@@ -93,6 +95,8 @@ def control_matrix(control, *, metric, hessian=None, secant=None, curvature=None
         Diagonal of D.
     hessian : ndarray of shape (block_size, block_size), optional
         Bound of the block's Hessian; the guaranteed controls need it.
+    bound : float, optional
+        Largest curvature of that matrix relative to the metric, if it is known.
     secant : Secant, optional
         Differences of the block between the last two anchors; the secant controls
         need it.
@@ -108,7 +112,8 @@ def control_matrix(control, *, metric, hessian=None, secant=None, curvature=None
     """
     if control == "block-hessian":
         return hessian
-    bound = None if hessian is None else relative_lipschitz(hessian, metric)
+    if bound is None and hessian is not None:
+        bound = relative_lipschitz(hessian, metric)
     if control == "lipschitz":
         return bound * np.diag(metric)
     if secant is None:

@@ -150,8 +150,8 @@ class FullFits:
         self.current = None
         if all(column.model is not None for column in folds):
             problem = self._problem_of(number)
-            start = _start_from(folds, problem)
-            self.current = FullFit(number, problem, *start, self._tol)
+            params, model = _start_from(folds, problem)
+            self.current = FullFit(number, problem, params, model, self._tol)
 
 
 def _start_from(columns, problem):
