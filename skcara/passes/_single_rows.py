@@ -42,7 +42,7 @@ class Take:
     order : {"C", "F"}
         Memory order of a dense array.
     features : ndarray of int, optional
-        Columns of a dense array, those that the coordinates of the problem are for.
+        Columns, ascending, those that the coordinates of the problem are for.
     """
 
     problem: Problem
@@ -64,11 +64,17 @@ class Take:
             rows = _DenseRows(n_rows, problem, self.order)
         for chunk in source.take(self.indices):
             if self.features is not None:
-                chunk = chunk._replace(rows=chunk.rows.take(self.features, axis=1))
+                chunk = chunk._replace(rows=self._columns_of(chunk.rows))
             rows.append(problem.coordinates, chunk)
             target.append(problem.target_of(chunk))
             shares.append(problem.shares_of(chunk))
         return TakenRows(rows.joined(), np.concatenate(target), np.concatenate(shares))
+
+    def _columns_of(self, rows):
+        if sparse.issparse(rows):
+            return rows[:, self.features]
+        # Faster than an index.
+        return rows.take(self.features, axis=1)
 
 
 class _DenseRows:
@@ -96,7 +102,7 @@ class _SparseRows:
 
     def __init__(self, n_rows, problem):
         facts, n_params = problem.facts, problem.n_params
-        row_entries = facts.n_entries / facts.n_rows + n_params - facts.n_features
+        row_entries = facts.n_entries / facts.n_rows + problem.coordinates.fit_intercept
         n_entries = int(_ENTRIES_RESERVE * n_rows * row_entries)
         self._data = np.empty(n_entries)
         self._columns = np.empty(n_entries, dtype=np.int32)

@@ -59,7 +59,15 @@ TABLE = [
     ("multinomial", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     # All of a few hundred columns are worth a copy, once there are rows for them.
     ("squared", 2000, 400, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
-    ("squared", 2000, 400, "auto", {"l1": 0.1, "entries": 40}, Way.STATISTICS),
+    # Of sparse columns there may be more, and must be more for each row.
+    ("squared", 2000, 400, "auto", {"l1": 0.1, "entries": 40}, Way.COORDINATE_DESCENT),
+    ("squared", 3200, 400, "auto", {"l1": 0.1, "entries": 40}, Way.COORDINATE_DESCENT),
+    ("squared", 3201, 400, "auto", {"l1": 0.1, "entries": 40}, Way.STATISTICS),
+    ("squared", 2048, 2048, "auto", {"l1": 0.1, "entries": 9}, Way.COORDINATE_DESCENT),
+    ("squared", 2049, 2048, "auto", {"l1": 0.1, "entries": 9}, Way.WORKING_SETS),
+    ("squared", 500, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.COORDINATE_DESCENT),
+    ("squared", 499, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.WORKING_SETS),
+    ("logistic", 500, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.WORKING_SETS),
     ("squared", 1999, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("squared", 2005, 401, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 2000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),

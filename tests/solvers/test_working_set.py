@@ -117,6 +117,106 @@ def test_descent_that_takes_too_long_is_replaced():
     assert gap <= 1e-9 * y.var()
 
 
+# All columns at once, working sets of few rows, and working sets that begin with faces.
+SPARSE_SHAPES = {
+    (700, 300): Way.COORDINATE_DESCENT,
+    (100, 400): Way.WORKING_SETS,
+    (2200, 450): Way.COORDINATE_DESCENT,
+    (3100, 1400): Way.WORKING_SETS,
+}
+
+
+def sparse_regression(n_rows, n_features, seed=0):
+    """Counts with some explicit zeros, and a target that a third of them explain."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array(
+        (n_rows, n_features), density=0.03, format="csr", rng=rng
+    ).astype(np.float64)
+    X.data[:] = rng.integers(0, 4, X.nnz)
+    coef = rng.standard_normal(n_features) * (np.arange(n_features) % 3 == 0)
+    return X, X @ coef + rng.standard_normal(n_rows) + 2.0, rng
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("shape", "way"), SPARSE_SHAPES.items(), ids=str)
+def test_sparse_elastic_nets_are_optimal(shape, way, weighted, fit_intercept, positive):
+    X, y, rng = sparse_regression(*shape)
+    weights = rng.choice([0.0, 1.0, 2.5], len(y)) if weighted else None
+    if weighted:
+        X.data[np.repeat(weights == 0, np.diff(X.indptr))] = 1e20
+    model = CaLasso(
+        0.01, l1_ratio=0.9, fit_intercept=fit_intercept, positive=positive, tol=1e-9
+    ).fit(X, y, sample_weight=weights)
+    assert model.strategy_ == way.value
+    if weighted:
+        X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
+    violation = squared_violation(
+        X,
+        y,
+        model.coef_,
+        model.intercept_,
+        0.009,
+        0.001,
+        sample_weight=weights,
+        positive=positive,
+        fit_intercept=fit_intercept,
+    )
+    assert violation < 1e-3 * np.sqrt(y.var())
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01, 0.001])
+@pytest.mark.parametrize("shape", SPARSE_SHAPES, ids=str)
+def test_sparse_lasso_is_certified(shape, alpha):
+    X, y, _ = sparse_regression(*shape)
+    model = CaLasso(alpha).fit(X, y)
+    gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, alpha, 0.0)
+    assert gap <= 1.01 * model.dual_gap_ + 1e-12 * y.var()
+    assert model.dual_gap_ <= 1e-4 * y.var()
+
+
+@pytest.mark.parametrize("shape", SPARSE_SHAPES, ids=str)
+def test_formats_and_index_types_agree(shape):
+    X, y, _ = sparse_regression(*shape)
+    model = CaLasso(0.02, l1_ratio=0.8, tol=1e-11, max_iter=1000)
+    expected = model.fit(X.toarray(), y).coef_
+    scale = np.abs(expected).max()
+    for to_index in (np.int32, np.int64):
+        X.indices, X.indptr = X.indices.astype(to_index), X.indptr.astype(to_index)
+        coef = model.fit(X, y).coef_
+        assert np.abs(coef - expected).max() <= 1e-3 * scale
+
+
+@pytest.mark.parametrize("shape", SPARSE_SHAPES, ids=str)
+def test_sparse_descent_that_takes_too_long_is_replaced(shape, monkeypatch):
+    epochs = property(lambda columns: 1)
+    monkeypatch.setattr(_coordinate_descent._CopiedColumns, "max_epochs", epochs)
+    monkeypatch.setattr(_coordinate_descent, "_MAX_EPOCHS", 1)
+    X, y, _ = sparse_regression(*shape)
+    model = CaLasso(0.01, tol=1e-8).fit(X, y)
+    assert model.strategy_ in (Way.STATISTICS.value, Way.WORKING_SETS.value)
+    gap = lasso_dual_gap(X, y, model.coef_, model.intercept_, 0.01, 0.0)
+    assert gap <= 1.01e-8 * y.var()
+
+
+def test_first_sparse_working_set_holds_twice_the_columns_that_are_pushed():
+    X, y, _ = sparse_regression(100, 400)
+    for alpha in (0.4, 0.05):
+        case = make_problem(X, y, "squared", l1=alpha)
+        evaluation = case.evaluate(case.zeros)
+        slope = evaluation.smooth_gradient[:400, 0]
+        n_pushed = np.count_nonzero(np.abs(slope) > case.problem.penalty.l1[:400, 0])
+        size = len(_choose_features(case.problem, evaluation, may_descend=True))
+        assert size == (2 * n_pushed if 3 * n_pushed <= 400 else 400)
+        # Few columns for each row: their Gram matrix costs less.
+        tall = make_problem(
+            sparse.vstack([X] * 90).tocsr(), np.tile(y, 90), "squared", l1=alpha
+        )
+        evaluation = tall.evaluate(tall.zeros)
+        assert len(_choose_features(tall.problem, evaluation, may_descend=True)) == 64
+
+
 def test_wide_logistic_is_certified_on_all_columns():
     X, score, rng = gaussian(200, 400)
     y = labels(3 * score, rng)
@@ -135,7 +235,7 @@ def test_working_set_holds_the_columns_in_use_and_the_worst_others():
     params = case.zeros
     params[[7, 300]] = 1.0
     evaluation = case.evaluate(params)
-    features = _choose_features(case.problem, evaluation, 64)
+    features = _choose_features(case.problem, evaluation, may_descend=False)
     assert {7, 300} <= set(features)
     left_out = np.setdiff1d(np.arange(400), features)
     slope, l1 = evaluation.smooth_gradient[:400, 0], case.problem.penalty.l1[:400, 0]
@@ -149,7 +249,7 @@ def test_working_set_does_not_want_columns_that_must_not_become_negative():
     X, score, _ = gaussian(150, 400)
     case = make_problem(X, score, "squared", l1=0.05, positive=True)
     evaluation = case.evaluate(case.zeros)
-    features = _choose_features(case.problem, evaluation, 64)
+    features = _choose_features(case.problem, evaluation, may_descend=False)
     slope, l1 = evaluation.smooth_gradient[:400, 0], case.problem.penalty.l1[:400, 0]
     assert (slope[features] < 0).all()
     left_out = np.setdiff1d(np.arange(400), features)
@@ -157,8 +257,9 @@ def test_working_set_does_not_want_columns_that_must_not_become_negative():
 
 
 def test_useless_inner_solver_ends_the_rounds():
-    X, score, _ = gaussian(150, 400)
-    case = make_problem(sparse.csr_array(X), score, "squared", l1=0.05)
+    X, score, rng = gaussian(150, 400)
+    # No elastic net: coordinate descent would do without the solver.
+    case = make_problem(X, labels(score, rng), "logistic", l1=0.02)
 
     def stuck(restricted, params):
         evaluation = yield Evaluate(restricted, params)

@@ -3,9 +3,9 @@
 At the optimum most coefficients are zero. A round solves the problem restricted to a
 *working set*, the columns with non-zero coefficients and those that violate the
 optimality conditions most, and one pass over all columns tells which ones were missing.
-The restricted problem is handed to any solver; for a dense elastic net coordinate
-descent is tried first. The columns of the working set are copied, which makes this a
-method for wide data and not for tall ones.
+The restricted problem is handed to any solver; for an elastic net coordinate descent is
+tried first, unless it has many sparse rows for each column. The columns of the working
+set are copied, which makes this a method for wide data and not for tall ones.
 """
 
 from dataclasses import replace
@@ -24,6 +24,9 @@ from skcara.solvers.newton._coordinate_descent import copy_columns
 # Columns of the first working set. Coordinate descent hardly minds more of them, and
 # saves rounds.
 _FIRST_SIZE, _FIRST_DESCENT_SIZE = 64, 256
+# Share of sparse columns that makes a working set as dear as all of them, which leave
+# nothing for another round: 11 instead of 17 ms for 1250 of 1500 columns of 3000 rows.
+_MANY_PUSHED = 2 / 3
 # How well a restricted problem is solved, relative to the violation on all columns.
 _ACCURACY = 1e-2
 _MAX_INNER_ROUNDS = 50
@@ -45,17 +48,16 @@ def iterate_working_sets(problem, params, solve):
     """
     problem, evaluation = yield from evaluate_first(problem, params)
     stall, is_stalled = StallDetector(), False
-    descends = can_descend(problem)
+    may_descend = True
     yield Round(evaluation)
     while not is_stalled:
-        least = _FIRST_DESCENT_SIZE if descends else _FIRST_SIZE
-        features = _choose_features(problem, evaluation, least)
+        features = _choose_features(problem, evaluation, may_descend=may_descend)
         params, n_rounds, share = None, 1, len(features) / problem.n_features
-        if descends:
+        if may_descend and can_descend(problem, len(features)):
             tol = _ACCURACY * evaluation.stop_value
             columns = yield from copy_columns(problem, features)
             params = columns.minimize(evaluation.params, tol)
-            descends = params is not None
+            may_descend = params is not None
         if params is None:
             source = yield Columns(features)
             result = _solve_restricted(problem, source, features, evaluation, solve)
@@ -92,7 +94,7 @@ def _solve_restricted(problem, source, features, evaluation, solve):
     return _Restricted(params, result.n_rounds, result.passes)
 
 
-def _choose_features(problem, evaluation, least):
+def _choose_features(problem, evaluation, *, may_descend):
     """Columns in use and the worst of the others, twice as many as in use.
 
     A column that is not in use moves once its slope exceeds the strength of its
@@ -100,12 +102,35 @@ def _choose_features(problem, evaluation, least):
     """
     n_features = problem.n_features
     is_used = evaluation.params[:n_features].any(axis=1)
-    size = min(max(least, 2 * int(is_used.sum())), n_features)
     slope, penalty = evaluation.smooth_gradient[:n_features], problem.penalty
     push = np.where(penalty.positive[:n_features], -slope, np.abs(slope))
     push = (push / penalty.l1[:n_features]).max(axis=1)
+    n_used, least = int(is_used.sum()), _FIRST_SIZE
+    if may_descend:
+        least = _least_descent_size(problem, n_used, int(np.count_nonzero(push > 1)))
+    size = min(max(least, 2 * n_used), n_features)
     push[is_used] = np.inf
     return np.sort(np.argpartition(-push, size - 1)[:size])
+
+
+def _least_descent_size(problem, n_used, n_pushed):
+    """Columns that a working set has at least, if coordinate descent may solve it.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_used : int
+        Number of columns in use.
+    n_pushed : int
+        Number of columns that would move, were each of them alone.
+    """
+    size = _FIRST_DESCENT_SIZE
+    if problem.facts.is_sparse:
+        # From zero, those that are pushed tell how many columns will be in use.
+        size = 0 if n_used else 2 * n_pushed
+        if size > _MANY_PUSHED * problem.n_features:
+            size = problem.n_features
+    return size if can_descend(problem, size) else _FIRST_SIZE
 
 
 def _restrict(problem, facts, features, rows):
