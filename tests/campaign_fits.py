@@ -135,7 +135,8 @@ def is_measure(indices, weights, n_rows):
 
 def allowed_seconds(fit, n_rounds):
     """Generous: some seconds, the Gram matrix, twenty passes a round, what a slow
-    method of recombination takes, and the recombinations of blocks.
+    method of recombination takes, the recombinations of blocks, and factors of matrices
+    of all coordinates.
     """
     n_rows, n_columns = fit.X.shape
     n_outputs = np.atleast_2d(fit.estimator.coef_).shape[0]
@@ -146,7 +147,12 @@ def allowed_seconds(fit, n_rounds):
     # A block recombines up to twice a round, half a millisecond each however few the
     # rows are: calls, not entries. Twice that, for a machine with other work.
     blocks = 2e-3 * n_blocks(fit.estimator)
-    return 5 + 2e-8 * work + (recombinations + blocks) * n_rounds
+    # Gradient descent needs the largest eigenvalue of such a matrix in every round, and
+    # the signs under an L1 penalty some tens of factorisations in all. Half a second
+    # for 3000 coordinates is twice what either takes.
+    factor = 2e-11 * (np.size(fit.estimator.coef_) + n_outputs) ** 3
+    rest = factor * (n_rounds + 40)
+    return 5 + 2e-8 * work + (recombinations + blocks) * n_rounds + rest
 
 
 def n_blocks(model):

@@ -52,7 +52,7 @@ def problem_of(loss, n_rows, n_features, *, l1=0.0, l2=0.0, entries=None):
 # loss, rows, columns, recombination, what else, way
 TABLE = [
     # L1 and many columns, few rows for each: working sets, whatever the loss.
-    ("squared", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("squared", 300, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 1000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 1000, 400, "tree", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 1000, 400, None, {"l1": 0.1}, Way.WORKING_SETS),
@@ -68,8 +68,10 @@ TABLE = [
     ("squared", 500, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.COORDINATE_DESCENT),
     ("squared", 499, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.WORKING_SETS),
     ("logistic", 500, 1000, "auto", {"l1": 0.1, "entries": 9}, Way.WORKING_SETS),
-    ("squared", 1999, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
-    ("squared", 2005, 401, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("squared", 400, 400, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 399, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
+    ("squared", 2097, 1000, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
+    ("squared", 2098, 1000, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     ("logistic", 2000, 400, "auto", {"l1": 0.1}, Way.WORKING_SETS),
     # Up to 200 columns, or without L1, nothing is zero: no working sets.
     ("squared", 1000, 200, "auto", {"l1": 0.1}, Way.COORDINATE_DESCENT),
