@@ -259,6 +259,23 @@ def test_small_fits_are_compared_with_their_twins(tmp_path):
     assert report.count("| multinomial, 4 classes | 200 x 5 |") == 2
 
 
+@needs_recent_rivals
+def test_random_shapes_are_the_same_whenever_they_are_drawn(tmp_path):
+    command = [sys.executable, str(FOLDER / "bench_shapes.py"), "--quick"]
+    shapes = []
+    for run in ("first", "second"):
+        output = tmp_path / run
+        subprocess.run([*command, "--output", str(output)], check=True)
+        with (output / "shapes.csv").open() as stream:
+            records = list(csv.DictReader(stream))
+        assert all(record["is_solved"] == "True" for record in records)
+        assert all(float(record["ratio"]) > 0 for record in records)
+        shapes.append([(one["n_rows"], one["n_features"]) for one in records])
+    assert shapes[0] == shapes[1]
+    assert len(shapes[0]) == 3
+    assert "## Largest losses" in (output / "shapes.md").read_text()
+
+
 def test_threads_are_compared_with_plain_ones(tmp_path):
     script = FOLDER / "bench_threads.py"
     arguments = ["--quick", "--repeats", "1", "--output", str(tmp_path)]

@@ -70,11 +70,11 @@ _FEW_HESSIAN_TERMS = 3 * 2**23
 # Columns, and columns per row, from which the space of the rows is the better place for
 # a problem without L1 term. Least squares of 30 rows take 2 ms there, and 155 ms with a
 # Gram matrix of 917 columns; 500 rows of 1000 columns one half of the time, 172 of 260
-# as much. A Hessian of other losses must be a matter of half a millisecond there: two
+# as much. Hessians of other losses must be a matter of half a millisecond there: two
 # classes of 57 rows of 499 columns take a quarter of the time, of 172 rows two thirds,
 # three classes of these four times as much.
 _MIN_WIDE_COLUMNS, _MIN_COLUMNS_PER_ROW = 100, 1.5
-_FEW_ROW_SPACE_TERMS = 2**22
+_FEW_ROW_SPACE_TERMS = 2**23
 # Coordinates up to which steps that contract slowly may ask for a Hessian.
 _MAX_HESSIAN_COORDS = 4096
 # Largest Hessian or Gram matrix.
@@ -155,11 +155,11 @@ def _has_small_row_space(problem) -> bool:
     n_rows, n_features = problem.n_rows, problem.n_features
     if n_features < max(_MIN_COLUMNS_PER_ROW * n_rows, _MIN_WIDE_COLUMNS):
         return False
-    terms, n_drawable = _hessian_terms(problem, n_rows), problem.facts.n_drawable
+    n_terms = _hessian_terms(problem, n_rows) + (n_rows * problem.n_outputs) ** 3
     return (
-        (problem.loss.is_quadratic or terms <= _FEW_ROW_SPACE_TERMS)
+        (problem.loss.is_quadratic or n_terms <= _FEW_ROW_SPACE_TERMS)
         and 8 * n_rows * n_features <= _MAX_MATRIX_BYTES
-        and (n_drawable is None or n_rows <= n_drawable)
+        and _can_copy_rows(problem)
         and problem.penalty.is_smooth
         and np.ptp(problem.user_penalty.l2[:n_features]) == 0
         and problem.units is None
@@ -183,14 +183,20 @@ def _wants_secant_steps(problem) -> bool:
 
 def _wants_descent(problem) -> bool:
     """Whether coordinate descent beats the statistics of an elastic net."""
-    n_features, n_drawable = problem.n_features, problem.facts.n_drawable
+    n_features = problem.n_features
     return (
         n_features > _MIN_DESCENT_COLUMNS
         and problem.n_rows <= _MAX_DESCENT_ROWS * n_features
-        and (n_drawable is None or problem.n_rows <= n_drawable)
+        and _can_copy_rows(problem)
         and _has_l1_everywhere(problem)
         and can_descend(problem, n_features)
     )
+
+
+def _can_copy_rows(problem) -> bool:
+    """Whether all rows may be held, which memory forbids of some sources."""
+    n_drawable = problem.facts.n_drawable
+    return n_drawable is None or problem.n_rows <= n_drawable
 
 
 def _wants_all_columns(problem) -> bool:

@@ -93,8 +93,8 @@ TABLE = [
     ("squared", 100, 150, "tree", {"l2": 0.1}, Way.ROW_SPACE),
     ("logistic", 161, 300, "auto", {"l2": 0.1}, Way.ROW_SPACE),
     ("logistic", 162, 300, "auto", {"l2": 0.1}, Way.SECANT_STEPS),
-    ("multinomial", 88, 300, "auto", {"l2": 0.1}, Way.ROW_SPACE),
-    ("multinomial", 89, 300, "auto", {"l2": 0.1}, Way.SECANT_STEPS),
+    ("multinomial", 49, 300, "auto", {"l2": 0.1}, Way.ROW_SPACE),
+    ("multinomial", 50, 300, "auto", {"l2": 0.1}, Way.SECANT_STEPS),
     # Without a penalty nothing keeps the coefficients of separable classes finite.
     ("logistic", 50, 300, "auto", {}, Way.SECANT_STEPS),
     # Squared loss: statistics, or a sample of them where the Gram matrix is dear.
