@@ -72,7 +72,7 @@ _FEW_HESSIAN_TERMS = 3 * 2**23
 # Gram matrix of 917 columns; 500 rows of 1000 columns one half of the time, 172 of 260
 # as much. Hessians of other losses must be a matter of half a millisecond there: two
 # classes of 57 rows of 499 columns take a quarter of the time, of 172 rows two thirds,
-# three classes of these four times as much.
+# three classes of these four times as much. Secant steps need too many of them there.
 _MIN_WIDE_COLUMNS, _MIN_COLUMNS_PER_ROW = 100, 1.5
 _FEW_ROW_SPACE_TERMS = 2**23
 # Coordinates up to which steps that contract slowly may ask for a Hessian.

@@ -23,13 +23,14 @@ from skcara.objective import KKTViolation
 from skcara.passes import Evaluate, Take, evaluate_first
 from skcara.solvers._driver import drive
 from skcara.solvers._progress import StallDetector
-from skcara.solvers._rounds import Round, unknown_decrease
+from skcara.solvers._rounds import Round, Status, unknown_decrease
 from skcara.solvers._standardise import standardised
 
 # How well the problem in the basis is solved, relative to the violation on all columns:
-# it has few rows, and steps on them cost less than the next pass and its Python calls.
-_ACCURACY = 1e-6
-_MAX_INNER_ROUNDS = 100
+# mostly one round is enough for the default tolerance.
+_ACCURACY = 1e-4
+_MAX_INNER_ROUNDS = 1000
+_ENDED = (Status.CONVERGED, Status.STALLED)
 
 
 def iterate_row_space(problem, params, solve):
@@ -64,6 +65,8 @@ def iterate_row_space(problem, params, solve):
             evaluation,
             reduced_rows=result.passes * problem.n_rows,
             inner_steps=result.n_rounds,
+            # Whoever has not ended cannot tell what is left.
+            predicted=None if result.status in _ENDED else unknown_decrease,
         )
         is_stalled = stall.is_stalled_after(best.objective, evaluation.objective)
         if evaluation.objective <= best.objective:
