@@ -178,7 +178,7 @@ class _CopiedColumns:
         coef[features, 0] = found
         return problem.coordinates.from_user(coef, intercept)
 
-    def _descend(self, start, precompute, **options):
+    def _descend(self, start, precompute, *, alpha, tol, **options):
         """Coefficients of the columns and the intercept."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ class _DenseColumns(_CopiedColumns):
             self._columns.T[:] -= offsets[:, None]
             self._means = self._means + offsets
 
-    def _descend(self, start, precompute, *, alpha, **options):
+    def _descend(self, start, precompute, *, alpha, tol, **options):
         if precompute is None:
             precompute = len(self._target) > _MIN_GRAM_RATIO * len(start)
         _, path, _ = enet_path(
@@ -226,6 +226,7 @@ class _DenseColumns(_CopiedColumns):
             alphas=[alpha],
             coef_init=start,
             precompute=precompute,
+            tol=tol,
             copy_X=False,
             check_input=False,
             **options,
@@ -260,8 +261,9 @@ class _SparseColumns(_CopiedColumns):
         # The search for zeros among many columns of few rows takes longer than these.
         return max(_MAX_EPOCHS, self.max_epochs)
 
-    def _descend(self, start, _, *, tol, **options):
+    def _descend(self, start, precompute, *, alpha, tol, **options):
         model = ElasticNet(
+            alpha=alpha,
             fit_intercept=self._problem.coordinates.fit_intercept,
             warm_start=True,
             # Another round costs more than the epochs that it saves.
