@@ -373,8 +373,9 @@ def test_partitions_stay_where_they_are(client):
     with source.reading(3):
         problem = source.for_regression()
         problem.run([Moments()])
-    # Dask may move partitions of a few rows.
-    assert moved_bytes(client) - before < 0.01 * table.nbytes
+    # Dask may let another worker take a partition from one that does not answer in time;
+    # wherever tasks did not follow their partitions, two thirds of these would travel.
+    assert moved_bytes(client) - before < 0.25 * table.nbytes
 
 
 def test_only_rows_that_a_solver_wants_travel(client, monkeypatch):

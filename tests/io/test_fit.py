@@ -160,9 +160,9 @@ def test_every_solver_reads_parts(options, model, give, tmp_path, monkeypatch):
 
 def test_working_sets_of_columns(tmp_path):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1000, 400))
-    y = X[:, :5].sum(axis=1) + rng.standard_normal(1000)
-    source = from_chunks(lambda: [(X[:300], y[:300]), (X[300:], y[300:])])
+    X = rng.standard_normal((300, 400))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(300)
+    source = from_chunks(lambda: [(X[:100], y[:100]), (X[100:], y[100:])])
     far = CaLasso(alpha=0.1).fit(source)
     assert far.strategy_ == "working sets"
     assert judge(far, X, y) < 1.01
