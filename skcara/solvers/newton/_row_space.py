@@ -63,7 +63,7 @@ def iterate_row_space(problem, params, solve):
         evaluation = yield Evaluate(problem, params)
         yield Round(
             evaluation,
-            reduced_rows=result.passes * problem.n_rows,
+            reduced_rows=result.passes * space.share * problem.n_rows,
             inner_steps=result.n_rounds,
             # Whoever has not ended cannot tell what is left.
             predicted=None if result.status in _ENDED else unknown_decrease,
@@ -98,6 +98,11 @@ class _RowSpace:
         All rows, without the column of ones.
     shift : ndarray of shape (n_features,)
         What was subtracted from the columns.
+
+    Attributes
+    ----------
+    share : float
+        Columns of the basis, of all columns.
     """
 
     def __init__(self, problem, taken, shift):
@@ -109,6 +114,7 @@ class _RowSpace:
             rows, target = rows[is_counted], target[is_counted]
             weights = taken.shares[is_counted]
         self._basis, triangle = linalg.qr(rows.T, mode="economic", check_finite=False)
+        self.share = self._basis.shape[1] / problem.n_features
         self._source = ArraySource(
             np.ascontiguousarray(triangle.T), target, weights, n_jobs=None
         )
