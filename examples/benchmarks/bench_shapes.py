@@ -86,7 +86,7 @@ def draw_problem(number, family, *, is_tiny=False):
     """Problem of a number, and what it is."""
     rng = np.random.default_rng(number)
     n_features = int(10 ** rng.uniform(0.6, 1.2 if is_tiny else 3.2))
-    n_entries = 10 ** rng.uniform(3.5, 4.0 if is_tiny else 6.7)
+    n_entries = 10 ** rng.uniform(3.5, 4.0 if is_tiny else 6.5)
     X, kind = draw_rows(rng, max(int(n_entries / n_features), 30), n_features)
     n_rows = X.shape[0]
     n_outputs = int(rng.integers(3, 25)) if family == "multinomial" else 1

@@ -373,7 +373,7 @@ def test_partitions_stay_where_they_are(client):
     with source.reading(3):
         problem = source.for_regression()
         problem.run([Moments()])
-    # Dask may let another worker take a partition from one that does not answer in time;
+    # Dask may let another worker take a partition from one that does not answer soon;
     # wherever tasks did not follow their partitions, two thirds of these would travel.
     assert moved_bytes(client) - before < 0.25 * table.nbytes
 
