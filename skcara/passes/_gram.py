@@ -20,7 +20,7 @@ from skcara.objective import Problem
 _MAX_IMPLICIT_SHIFT = 4.0
 # Up to this many entries the correction takes longer than to shift them all.
 _FEW_ENTRIES = 2**13
-# Cells up to which sparse rows are multiplied as dense ones: what numbers their pairs of
+# Cells up to which sparse rows are multiplied as dense ones: to number their pairs of
 # columns takes a third of a millisecond.
 _MAX_EXPANDED_CELLS = 2**17
 _EPS = np.finfo(np.float64).eps
