@@ -77,7 +77,8 @@ def draw_rows(rng, n_rows, n_features):
     if kind == "sparse":
         density = max(float(rng.choice([0.01, 0.05, 0.2])), 2 / n_features)
         shape = (n_rows, n_features)
-        X = sp.random_array(shape, density=min(density, 1.0), format="csr", rng=rng)
+        density = min(density, 1.0)
+        X = sp.random_array(shape, density=density, format="csr", random_state=rng)
         return X, f"sparse, {density:.2g} of the entries"
     return one_hot(n_rows, n_features, max(n_features // 12, 1), rng, decay=1.0), kind
 

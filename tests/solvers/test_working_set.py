@@ -130,7 +130,7 @@ def sparse_regression(n_rows, n_features, seed=0):
     """Counts with some explicit zeros, and a target that a third of them explain."""
     rng = np.random.default_rng(seed)
     X = sparse.random_array(
-        (n_rows, n_features), density=0.03, format="csr", rng=rng
+        (n_rows, n_features), density=0.03, format="csr", random_state=rng
     ).astype(np.float64)
     X.data[:] = rng.integers(0, 4, X.nnz)
     coef = rng.standard_normal(n_features) * (np.arange(n_features) % 3 == 0)
