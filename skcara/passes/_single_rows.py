@@ -28,6 +28,13 @@ class TakenRows(NamedTuple):
     target: np.ndarray
     shares: np.ndarray
 
+    def counted(self) -> "TakenRows":
+        """Those that have a weight: nobody knows what stands in the others."""
+        if self.shares.all():
+            return self
+        is_counted = self.shares > 0
+        return TakenRows(*(values[is_counted] for values in self))
+
 
 @dataclass(frozen=True, eq=False)
 class Take:

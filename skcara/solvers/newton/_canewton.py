@@ -80,19 +80,15 @@ def iterate_canewton(problem, params, options, seed, *, has_all_columns=True):
     method = options.recombination
     way = choose_way(problem, method, has_all_columns=has_all_columns)
     yield way
+    # What is left of a problem, few columns or the space of few rows, goes its own way.
+    solve = partial(iterate_canewton, options=options, seed=seed, has_all_columns=False)
     if way is Way.ROW_SPACE:
-        solve = partial(
-            iterate_canewton, options=options, seed=seed, has_all_columns=False
-        )
         params = yield from iterate_row_space(problem, params, solve)
         if problem.loss.is_quadratic and not fits_matrix(problem):
             return
         way = choose_column_way(problem, method)
         yield way
     if way is Way.WORKING_SETS:
-        solve = partial(
-            iterate_canewton, options=options, seed=seed, has_all_columns=False
-        )
         yield from iterate_working_sets(problem, params, solve)
     elif way is Way.STATISTICS:
         yield from iterate_statistics(problem, params)

@@ -246,14 +246,8 @@ class _SparseColumns(_CopiedColumns):
 
     def __init__(self, problem, features, taken):
         super().__init__(problem, features)
-        rows, self._target, self._weights = taken
-        if not problem.facts.has_weights:
-            self._weights = None
-        elif not self._weights.all():
-            # What stands in rows of weight zero may be a code for missing.
-            is_used = self._weights > 0
-            rows, self._target = rows[is_used], self._target[is_used]
-            self._weights = self._weights[is_used]
+        rows, self._target, shares = taken.counted()
+        self._weights = shares if problem.facts.has_weights else None
         self._columns = rows.tocsc()
 
     @property

@@ -107,12 +107,8 @@ class _RowSpace:
 
     def __init__(self, problem, taken, shift):
         self._coordinates, self._shift = problem.coordinates, shift
-        rows, target, weights = taken.rows, taken.target, None
-        if problem.facts.has_weights:
-            # Nobody knows what stands in rows of weight zero.
-            is_counted = taken.shares > 0
-            rows, target = rows[is_counted], target[is_counted]
-            weights = taken.shares[is_counted]
+        rows, target, shares = taken.counted()
+        weights = shares if problem.facts.has_weights else None
         self._basis, triangle = linalg.qr(rows.T, mode="economic", check_finite=False)
         self.share = self._basis.shape[1] / problem.n_features
         self._source = ArraySource(
