@@ -147,11 +147,32 @@ BREAKS = [
     ),
     Break(
         "every step of a reduced measure is accepted",
-        "solvers/newton/_reduced.py",
+        "solvers/newton/_reduced_steps.py",
         "required = 2 * SUFFICIENT_DECREASE * share * predicted",
         "required = -np.inf",
         "tests/solvers/test_canewton.py tests/solvers/test_calibration.py "
         "tests/solvers/test_outside_loss.py",
+    ),
+    Break(
+        "slope of the barrier",
+        "solvers/newton/_interior.py",
+        "return self._l1 * x / self.bounds(x)",
+        "return self._l1 * x / (2 * self.bounds(x))",
+        "tests/solvers/test_interior.py",
+    ),
+    Break(
+        "steps through the interior are not taken",
+        "solvers/newton/_reduced_steps.py",
+        "if steps == _MAX_FACE_STEPS and problem.has_hard_signs:",
+        "if False:",
+        "tests/solvers/test_interior.py",
+    ),
+    Break(
+        "a tiny objective has to be as near as a large one",
+        "solvers/_rounds.py",
+        "share * max(abs(self.evaluation.objective), tol)",
+        "share * abs(self.evaluation.objective)",
+        "tests/solvers/test_interior.py",
     ),
     Break(
         "every move of blocks is accepted",
@@ -163,7 +184,7 @@ BREAKS = [
     Break(
         "predicted decrease is not asked for",
         "solvers/_rounds.py",
-        "return self.predicted() <= share * abs(self.evaluation.objective)",
+        "return self.predicted() <= share * max(abs(self.evaluation.objective), tol)",
         "return True",
         f"tests/solvers/test_driver.py tests/solvers/test_canewton.py {OPTIMUM}",
     ),

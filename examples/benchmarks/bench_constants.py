@@ -306,7 +306,7 @@ STUDIES = {
     "solvers.newton._reduced._PART_PREDICTIONS": ((2**12, 2**13, 2**15), MEASURES),
     "solvers.newton._reduced._STEP_ENTRIES": ((0, 30_000, 300_000), FEW_ROWS),
     "solvers.newton._reduced._HESSIAN_ENTRIES": ((10_000, 100_000, 300_000), FEW_ROWS),
-    "solvers.newton._reduced._NEWTON_SHARE": ((0.0, 0.01, 0.3), FEW_ROWS),
+    "solvers.newton._reduced_steps._NEWTON_SHARE": ((0.0, 0.01, 0.3), FEW_ROWS),
     "solvers.newton._reduced._FEW_SWEEPS": (
         (2, 5, 10),
         ("multinomial L1, 20 classes",),

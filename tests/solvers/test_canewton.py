@@ -26,7 +26,8 @@ from skcara.solvers.newton import (
 )
 from skcara.solvers.newton._measures import CalibratedSample, RecombinedGroups
 from skcara.solvers.newton._newton import iterate_newton
-from skcara.solvers.newton._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers.newton._reduced import ReducedProblem
+from skcara.solvers.newton._reduced_steps import minimize_reduced
 
 PENALTIES = {
     "none": {},

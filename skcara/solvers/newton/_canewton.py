@@ -43,7 +43,7 @@ from skcara.solvers.newton._measures import (
     Reduction,
 )
 from skcara.solvers.newton._newton import iterate_newton, predicted_decrease
-from skcara.solvers.newton._reduced import ReducedSolution, minimize_reduced
+from skcara.solvers.newton._reduced_steps import ReducedSolution, minimize_reduced
 from skcara.solvers.newton._row_space import iterate_row_space
 from skcara.solvers.newton._working_set import iterate_working_sets
 from skcara.solvers.squared import iterate_on_sample, iterate_statistics

@@ -23,7 +23,8 @@ from skcara.passes import CurvatureSums, Draw, Take
 from skcara.solvers._sample_size import correlation_rows, max_correlation_rows
 from skcara.solvers.newton._metric import Curvature, ShearedMetric
 from skcara.solvers.newton._pilot import prior
-from skcara.solvers.newton._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers.newton._reduced import ReducedProblem
+from skcara.solvers.newton._reduced_steps import minimize_reduced
 from skcara.solvers.newton._secant_steps import SecantDescent
 
 # Rows per column from which the minimiser of a sample is a better start than zero.

@@ -8,7 +8,7 @@ passes that it is expected to save cost more than it does. The first one may com
 reduced measure: then only the directions in which the measure was wrong have to be
 corrected.
 
-:func:`~skcara.solvers.newton._reduced.minimize_reduced` takes the same steps on a
+:func:`~skcara.solvers.newton._reduced_steps.minimize_reduced` takes the same steps on a
 reduced measure. The two share their models, their line search condition and the
 extrapolation of steps, not their loops: there an evaluation is free and the goal is a
 share of the first decrease, here every trial is a round that the user may stop at.

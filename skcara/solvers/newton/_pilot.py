@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skcara.solvers._quadratic import QuadraticModel
-from skcara.solvers.newton._reduced import ReducedProblem, minimize_reduced
+from skcara.solvers.newton._reduced import ReducedProblem
+from skcara.solvers.newton._reduced_steps import minimize_reduced
 
 # The first part has about this many rows per column, the next ones six times more.
 _ROWS_PER_PARAM = 50

@@ -1,13 +1,10 @@
-r"""The objective of a reduced measure, and its minimisation by Newton steps.
+r"""The objective of a reduced measure, with its gradients and Hessians.
 
 A reduced measure is a set of rows with positive weights ``w``. Its objective
 
 .. math:: \hat F(p) = \sum_k w_k\, \ell(y_k, x_k^\top p) + \mathrm{penalty}(p)
 
 has a few thousand terms, so gradients cost little and a Hessian is affordable.
-:func:`minimize_reduced` uses the true reduced loss, not only its quadratic model, and
-computes a Hessian only where that pays: the steps between two Hessians cost one
-gradient each, and their changes of the gradient improve the Hessian by secant updates.
 """
 
 from dataclasses import dataclass
@@ -17,12 +14,7 @@ from scipy import sparse
 
 from skcara.data import predictions, row_range, stays_in_cache, weighted_sums
 from skcara.objective import Loss, SeparablePenalty
-from skcara.solvers._quadratic import (
-    SUFFICIENT_DECREASE,
-    QuadraticModel,
-    penalised_model,
-    steps_left,
-)
+from skcara.solvers._quadratic import QuadraticModel, penalised_model
 
 # Predictions and entries of rows that are worked on at a time, and entries that have to
 # be copied for it (scaled ones for a Hessian, strided ones of sparse data): they stay
@@ -33,11 +25,6 @@ _COPIED_ENTRIES = 2**17
 #: worth little, and near it a few of them are enough: even fewer where a factorisation
 #: of the model, one for each sweep, costs more than the gradient of another step.
 MAX_SWEEPS, _FEW_SWEEPS = 10, 3
-_MAX_HALVINGS = 30
-_EPS = np.finfo(np.float64).eps
-# A step with a Hessian of its own squares the distance to the optimum, up to a factor
-# that is seldom larger than the inverse square of this one (a thousand).
-_NEWTON_SHARE = 0.03
 # A Hessian costs as much as one gradient for each so many coordinates, at least two.
 _COORDS_PER_GRADIENT = 16
 # What a step and a Hessian cost whatever the number of rows, in entries that a gradient
@@ -93,6 +80,10 @@ class ReducedProblem:
         factor = (self.n_params * loss.n_outputs) ** 3 / _FLOPS_PER_ENTRY
         #: Sweeps over the coordinates of a model.
         self.max_sweeps = _FEW_SWEEPS if factor > entries else MAX_SWEEPS
+        has_signs = penalty.l1.any() and not penalty.positive.any()
+        #: Whether a search for signs may take long, and steps through the interior
+        #: are an alternative.
+        self.has_hard_signs = bool(factor > entries and has_signs)
         n_factors = 1 + (_FEW_SWEEPS if penalty.l1.any() else 0)
         #: Price of a Hessian in steps, which take more than a gradient.
         self.hessian_steps = hessian / (_STEP_ENTRIES + entries + n_factors * factor)
@@ -190,101 +181,3 @@ class ReducedProblem:
             if stride > 1:
                 part, rows = slice(part.start, part.stop, stride), rows[::stride]
             yield part, rows
-
-
-@dataclass(frozen=True)
-class ReducedSolution:
-    """Result of :func:`minimize_reduced`.
-
-    Attributes
-    ----------
-    params : ndarray of shape (n_coords,)
-    first_decrease : float
-        Decrease that the first model predicted: half the squared Newton decrement,
-        a scale-free distance from the starting point to the optimum.
-    steps, evaluations, hessians : int
-        Accepted steps, gradients and Hessians on the reduced rows.
-    model : QuadraticModel or None
-        The last Hessian, for reuse; None if the steps were not enough.
-    """
-
-    params: np.ndarray
-    first_decrease: float
-    steps: int
-    evaluations: int
-    hessians: int
-    model: QuadraticModel | None
-
-
-def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50):
-    """Minimise a reduced objective by damped proximal Newton and secant steps.
-
-    Parameters
-    ----------
-    problem : ReducedProblem
-    start : ReducedPoint
-        The reduced objective at the starting point.
-    model : QuadraticModel, optional
-        A Hessian from a nearby point or measure.
-    accuracy : float
-        Stop when the predicted decrease is this share of the first one, or will be
-        after a step with a Hessian of its own. The measure itself is only that good,
-        and the next full gradient corrects both.
-    max_steps : int
-        Bound on the number of steps.
-
-    Returns
-    -------
-    ReducedSolution
-    """
-    newton_accuracy = max(accuracy, _NEWTON_SHARE * accuracy**0.5)
-    point, previous, is_fresh = start, np.inf, False
-    first: float | None = None
-    steps, evaluations, hessians = 0, 0, 0
-    for _ in range(max_steps):
-        if model is None:
-            model, is_fresh, previous = problem.model(point.params), True, np.inf
-            hessians += 1
-        candidate = model.minimize(
-            point.params, point.gradient, max_sweeps=problem.max_sweeps
-        )
-        predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
-        first = predicted if first is None else first
-        is_last = not predicted > (newton_accuracy if is_fresh else accuracy) * first
-        n_left = steps_left(predicted, previous, accuracy * first)
-        if not is_last and not is_fresh and n_left > problem.hessian_steps:
-            model = None
-            continue
-        following, tried = _line_search(problem, point, candidate, predicted)
-        evaluations += tried
-        if following is None:
-            if is_fresh or is_last:
-                break
-            previous = 0.0
-            continue
-        steps += 1
-        if problem.hessian_steps < 1 and not is_last:
-            model = None
-        else:
-            change = following.gradient - point.gradient
-            model = model.secant(following.params - point.params, change)
-        point, previous, is_fresh = following, predicted, False
-        if is_last:
-            break
-    decrease = 0.0 if first is None else first
-    return ReducedSolution(point.params, decrease, steps, evaluations, hessians, model)
-
-
-def _line_search(problem, point, candidate, predicted):
-    """First of the points ``candidate``, halfway, ... that decreases enough."""
-    # Differences of the objective below this are rounding.
-    noise = 4 * _EPS * abs(point.objective)
-    share = 1.0
-    for halving in range(_MAX_HALVINGS):
-        params = point.params + share * (candidate - point.params)
-        following = problem.evaluate(params)
-        required = 2 * SUFFICIENT_DECREASE * share * predicted
-        if following.objective <= point.objective - required + noise:
-            return following, halving + 1
-        share *= 0.5
-    return None, _MAX_HALVINGS
