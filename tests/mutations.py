@@ -163,15 +163,29 @@ BREAKS = [
     Break(
         "steps through the interior are not taken",
         "solvers/newton/_reduced_steps.py",
-        "if steps == _MAX_FACE_STEPS and problem.has_hard_signs:",
+        "if effort > _MAX_EFFORT and problem.has_hard_signs:",
         "if False:",
         "tests/solvers/test_interior.py",
     ),
     Break(
+        "classes without a penalty drift together",
+        "solvers/_quadratic.py",
+        "return anchor + self._without_drift(params - anchor)",
+        "return params",
+        "tests/solvers/test_quadratic.py",
+    ),
+    Break(
+        "secant updates forget which columns are flat",
+        "solvers/_quadratic.py",
+        "shared = self.l1, self.positive, self._n_outputs, self._flat_columns",
+        "shared = self.l1, self.positive, self._n_outputs",
+        "tests/solvers/test_quadratic.py",
+    ),
+    Break(
         "a tiny objective has to be as near as a large one",
         "solvers/_rounds.py",
-        "share * max(abs(self.evaluation.objective), tol)",
-        "share * abs(self.evaluation.objective)",
+        "return 0 <= objective <= share or self",
+        "return self",
         "tests/solvers/test_interior.py",
     ),
     Break(
@@ -184,8 +198,8 @@ BREAKS = [
     Break(
         "predicted decrease is not asked for",
         "solvers/_rounds.py",
-        "return self.predicted() <= share * max(abs(self.evaluation.objective), tol)",
-        "return True",
+        "self.predicted() <= share * abs(objective)",
+        "True",
         f"tests/solvers/test_driver.py tests/solvers/test_canewton.py {OPTIMUM}",
     ),
     Break(

@@ -139,6 +139,13 @@ WORKLOADS = {
         20,
         20,
     ),
+    "multinomial L1, 300 rows": _estimating(
+        lambda problem: CaLogisticRegression(C=100.0, l1_ratio=1.0, tol=TIGHT),
+        multinomial_gaussian,
+        300,
+        40,
+        30,
+    ),
     "one-hot logistic": _estimating(_logistic, census_like, 100_000, 300),
     "logistic, tree": _estimating(
         lambda problem: _logistic(problem, recombination="tree"),
@@ -307,6 +314,10 @@ STUDIES = {
     "solvers.newton._reduced._STEP_ENTRIES": ((0, 30_000, 300_000), FEW_ROWS),
     "solvers.newton._reduced._HESSIAN_ENTRIES": ((10_000, 100_000, 300_000), FEW_ROWS),
     "solvers.newton._reduced_steps._NEWTON_SHARE": ((0.0, 0.01, 0.3), FEW_ROWS),
+    "solvers.newton._reduced_steps._MAX_EFFORT": (
+        (4, 8, 32, 1000),
+        ("multinomial L1, 20 classes", "multinomial L1, 300 rows"),
+    ),
     "solvers.newton._reduced._FEW_SWEEPS": (
         (2, 5, 10),
         ("multinomial L1, 20 classes",),

@@ -65,10 +65,19 @@ class QuadraticModel:
         Coordinates that must not be negative.
     n_outputs : int
         So many coordinates, one after the other, belong to the same column.
+    flat_columns : sequence of int
+        Columns that may get any number added to all their outputs: neither loss nor
+        penalty changes. Steps do not, so that rounding does not add up along it.
+
+    Attributes
+    ----------
+    effort : float
+        Factorisations so far, as shares of one of all coordinates.
     """
 
-    def __init__(self, matrix, l1, positive, n_outputs: int = 1):
+    def __init__(self, matrix, l1, positive, n_outputs: int = 1, flat_columns=()):
         self.matrix, self._n_outputs = matrix, n_outputs
+        self._flat_columns = flat_columns
         self.l1 = l1
         self.positive = positive
         curvature = matrix.diagonal()
@@ -80,6 +89,7 @@ class QuadraticModel:
         self._is_bounded = is_penalised | positive
         self._is_unbounded = self._moves & ~self._is_bounded
         self.is_smooth = not np.count_nonzero(self._is_bounded)
+        self.effort = 0.0
         self._face_key: tuple[bytes, float] | None = None
         self._face_factor: ScaledCholesky | None = None
 
@@ -98,8 +108,9 @@ class QuadraticModel:
         if self.is_smooth:
             params, free = anchor.copy(), np.flatnonzero(self._moves)
             params[free] -= self._solve_face(free, gradient[free])
-            return params
-        return self._minimize_nonsmooth(anchor, gradient, max_sweeps)
+        else:
+            params = self._minimize_nonsmooth(anchor, gradient, max_sweeps)
+        return anchor + self._without_drift(params - anchor)
 
     def decrease(self, anchor, gradient, candidate):
         """First-order change of smooth part plus L1 term, negative if useful."""
@@ -112,6 +123,7 @@ class QuadraticModel:
         The BFGS update of the matrix, :math:`H - Hss^\top H / s^\top Hs
         + yy^\top / s^\top y`, keeps it positive definite and changes it least.
         """
+        gradient_change = self._without_drift(gradient_change)
         image = self.matrix @ step
         curvature, observed = step @ image, step @ gradient_change
         # Along a direction without curvature both of them are rounding.
@@ -123,7 +135,8 @@ class QuadraticModel:
         # Rank-one updates in place; the transpose has the order that BLAS wants.
         for scale, vector in ((observed, gradient_change), (-curvature, image)):
             blas.dger(1 / scale, vector, vector, a=matrix.T, overwrite_a=True)
-        return QuadraticModel(matrix, self.l1, self.positive, self._n_outputs)
+        shared = self.l1, self.positive, self._n_outputs, self._flat_columns
+        return QuadraticModel(matrix, *shared)
 
     def response(self, slope, is_free) -> np.ndarray:
         r"""Where the minimiser of the model moves if its slope changes.
@@ -142,6 +155,14 @@ class QuadraticModel:
         response = np.zeros_like(slope)
         response[free] = self._solve_face(free, slope[free])
         return response
+
+    def _without_drift(self, move):
+        """The same move, but for what all outputs of a flat column have in common."""
+        if not len(self._flat_columns):
+            return move
+        rows = move.copy().reshape(-1, self._n_outputs)
+        rows[self._flat_columns] -= rows[self._flat_columns].mean(axis=1)[:, None]
+        return rows.ravel()
 
     # ---- nonsmooth -------------------------------------------------------------
 
@@ -293,6 +314,7 @@ class QuadraticModel:
             block = self.matrix if is_all else self.matrix[free[:, None], free]
             self._face_factor = ScaledCholesky(block, ridge)
             self._face_key = key
+            self.effort += (len(free) / len(self.matrix)) ** 3
         return self._face_factor.solve(right_side)
 
 
@@ -305,10 +327,14 @@ def penalised_model(matrix, penalty, n_outputs: int = 1) -> QuadraticModel:
         Hessian of the loss; the L2 term is added in place.
     penalty : SeparablePenalty
     n_outputs : int
+        If there are several, they are classes, whose loss does not change with a number
+        that is added to all of them.
     """
     l1, l2, positive = penalty.flat(n_outputs)
     matrix.flat[:: len(matrix) + 1] += l2
-    return QuadraticModel(matrix, l1, positive, n_outputs)
+    is_free = ~(l1 + l2 + positive).reshape(-1, n_outputs).any(axis=1)
+    flat_columns = np.flatnonzero(is_free) if n_outputs > 1 else ()
+    return QuadraticModel(matrix, l1, positive, n_outputs, flat_columns)
 
 
 class ScaledCholesky:

@@ -28,9 +28,9 @@ HISTORY_DTYPE = np.dtype(
 # the model of the solver predicts and relative to the objective, as this share of the
 # tolerance: a suboptimality of 1e-6 at the default tolerance, with a factor of five in
 # hand because a model is not exact. Below the rounding of the objective nothing is
-# known. Where a tiny penalty lets the losses of separable classes vanish, an objective
-# below the tolerance (losses are logarithms of probabilities, and those of nothing
-# known are about one) is as near to its minimum as one of that size.
+# known. Losses are not negative, so no objective decreases by more than itself: one of
+# that share of the tolerance, where those of nothing known are about one, is as near as
+# can be. Relative to losses of separable classes that vanish nothing ever would be.
 _DECREASE_SHARE = 2e-3
 _ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -79,7 +79,8 @@ class Round(NamedTuple):
         if self.predicted is None or self.evaluation.is_separated:
             return True
         share = max(_DECREASE_SHARE * tol, _ROUNDING)
-        return self.predicted() <= share * max(abs(self.evaluation.objective), tol)
+        objective = self.evaluation.objective
+        return 0 <= objective <= share or self.predicted() <= share * abs(objective)
 
     def is_converged(self, tol: float) -> bool:
         """Whether the optimality conditions hold, and the optimum is as near."""

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from skcara.objective import SeparablePenalty
 from skcara.solvers._quadratic import (
     QuadraticModel,
     ScaledCholesky,
+    penalised_model,
     ridged_cholesky,
     steps_left,
 )
@@ -213,6 +215,32 @@ def test_secant_update_maps_step_to_gradient_change(global_random_seed):
     np.testing.assert_allclose(updated.matrix, updated.matrix.T, atol=1e-12)
     assert np.linalg.eigvalsh(updated.matrix).min() > 0
     assert model.secant(step, -truth @ step) is model, "no negative curvature"
+
+
+@pytest.mark.parametrize("rounding", [-1e-15, 0.0, 1e-15, 1e-12])
+def test_classes_without_a_penalty_do_not_drift_together(rounding, global_random_seed):
+    """Rounding is neither a slope nor a curvature of what they have in common."""
+    rng = np.random.default_rng(global_random_seed)
+    X, probabilities = rng.normal(size=(300, 2)), rng.dirichlet(np.ones(3), size=300)
+    hessian = np.zeros((6, 6))
+    for row, p in zip(X, probabilities, strict=True):
+        hessian += np.kron(np.outer(row, row), np.diag(p) - np.outer(p, p)) / 300
+    hessian += np.kron(np.diag([0.0, rounding]), np.ones((3, 3)))
+    l2 = np.array([[0.1], [0.0]])
+    penalty = SeparablePenalty(0 * l2, l2, l2 < 0)
+    model = penalised_model(hessian, penalty, n_outputs=3)
+    anchor, slope = rng.normal(size=(2, 6))
+    slope[3:] += 1e-10 - slope[3:].mean()
+    # Nor does a secant let it in, along which the change of the gradient is tiny.
+    change = np.array([0.2, -0.1, 0.4, 1e-3, 2e-3, -3e-3 + 1e-10])
+    step = np.array([0.5, -0.5, 0.5, 0.5, 0.5, -1.0])
+    for each in (model, model.secant(step, change)):
+        move = each.minimize(anchor, slope) - anchor
+        assert abs(move[3:].sum()) <= 1e-12 * np.abs(move).max()
+        # All else is as without that direction.
+        slope_there = slope + each.matrix @ move
+        assert np.abs(slope_there[:3]).max() <= 1e-5
+        assert np.ptp(slope_there[3:]) <= 1e-5
 
 
 def test_cholesky_solves_badly_scaled_and_singular_systems(global_random_seed):

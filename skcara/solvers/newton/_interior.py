@@ -58,31 +58,66 @@ class InteriorSolution(NamedTuple):
 
 
 class _Barrier:
-    """The L1 term of the penalised coordinates, smoothed."""
+    """The L1 terms of some coordinates, smoothed.
 
-    def __init__(self, l1, mu: float):
-        self._l1, self.mu = l1, mu
+    Parameters
+    ----------
+    l1 : ndarray of shape (n_coords,)
+        Strengths, zero for coordinates without such a term.
+    excess : float
+        Bound on what the smoothed minimiser exceeds the minimum by.
+    """
+
+    def __init__(self, l1, excess: float):
+        self.coords = np.flatnonzero(l1)
+        self._l1 = l1[self.coords]
+        self.mu = excess / (2 * len(self.coords))
+        self._multiplier = np.zeros_like(self._l1)
+
+    @property
+    def excess(self) -> float:
+        return 2 * len(self.coords) * self.mu
 
     def bounds(self, x):
         """``u``, by which ``|x|`` is bounded."""
         return (self.mu + np.hypot(self.mu, self._l1 * x)) / self._l1
 
-    def excess_over_l1(self, x) -> float:
-        """By how much the smoothed term exceeds the L1 term, up to a constant."""
+    def value(self, x) -> float:
         bounds = self.bounds(x)
         # u^2 - x^2 = 2 mu u / l1, without the cancellation.
         logs = np.log(bounds * (2 * self.mu / self._l1))
-        return float(self._l1 @ (bounds - np.abs(x)) - self.mu * logs.sum())
+        return float(self._l1 @ bounds - self.mu * logs.sum())
 
     def slope(self, x):
         return self._l1 * x / self.bounds(x)
 
-    def curvature(self, x, multiplier):
-        l1 = self._l1
+    def curvature(self, x):
+        l1, multiplier = self._l1, self._multiplier
         return (l1**2 - multiplier**2) / (l1 * self.bounds(x) + multiplier * x)
 
+    def l1_term(self, params) -> float:
+        return float(self._l1 @ np.abs(params[self.coords]))
 
-def minimize_interior(problem, start: ReducedPoint) -> InteriorSolution:
+    def smoothed(self, point: ReducedPoint) -> float:
+        """The objective with the smoothed terms instead of the others."""
+        smooth = point.objective - self.l1_term(point.params)
+        return smooth + self.value(point.params[self.coords])
+
+    def follow(self, x, move, share: float) -> None:
+        """Let the multipliers take a share of the step that coordinates take."""
+        target = self.slope(x) + self.curvature(x) * move
+        moved = self._multiplier + share * (target - self._multiplier)
+        largest = _MAX_MULTIPLIER * self._l1
+        self._multiplier = np.clip(moved, -largest, largest)
+
+    def unclear(self, params):
+        """Coordinates that have no clear sign."""
+        return self.coords[self._l1 * np.abs(params[self.coords]) < _UNCLEAR * self.mu]
+
+
+def minimize_interior(
+    problem, start: ReducedPoint, *, excess: float = 0.0
+) -> InteriorSolution:
     """Minimise a reduced objective up to its last few signs.
 
     Parameters
@@ -91,6 +126,8 @@ def minimize_interior(problem, start: ReducedPoint) -> InteriorSolution:
         Without coordinates that must not be negative.
     start : ReducedPoint
         Its objective at the starting point.
+    excess : float
+        What the result may exceed the minimum by, at least.
 
     Returns
     -------
@@ -98,60 +135,56 @@ def minimize_interior(problem, start: ReducedPoint) -> InteriorSolution:
         Never worse than the start.
     """
     l1, l2, _ = problem.penalty.flat(problem.shape[1])
-    penalised = np.flatnonzero(l1)
-    strengths, n_terms = l1[penalised], 2 * len(penalised)
-    barrier = _Barrier(strengths, _FIRST_EXCESS * start.objective / n_terms)
-    multiplier = np.zeros_like(strengths)
+    barrier = _Barrier(l1, _FIRST_EXCESS * start.objective)
     point, evaluations, hessians = start, 0, 0
     for _ in range(_MAX_STEPS):
-        x = point.params[penalised]
-        matrix, slope = problem.hessian(point.params), point.gradient.copy()
+        step, decrement = _newton_step(problem, barrier, point, l2)
         hessians += 1
-        curvature = barrier.curvature(x, multiplier)
-        matrix.flat[:: len(l1) + 1] += l2
-        matrix[penalised, penalised] += curvature
-        slope[penalised] += barrier.slope(x)
-        step = -ScaledCholesky(matrix).solve(slope)
-        decrement = -float(slope @ step)
         following, n_tried = _line_search(problem, barrier, point, step, decrement)
         evaluations += n_tried
         if following is None:
             break
-        share = 0.5 ** (n_tried - 1)
-        target = barrier.slope(x) + curvature * step[penalised]
-        multiplier += share * (target - multiplier)
-        largest = _MAX_MULTIPLIER * strengths
-        multiplier = np.clip(multiplier, -largest, largest)
-        point, excess = following, n_terms * barrier.mu
-        is_exact = decrement <= _EXACT_DECREMENT * excess
-        l1_term = strengths @ np.abs(point.params[penalised])
-        goal = max(_LAST_EXCESS * l1_term, _LEAST_EXCESS * start.objective)
-        if is_exact and excess <= goal:
-            break
-        if is_exact and share == 1:
+        share, coords = 0.5 ** (n_tried - 1), barrier.coords
+        barrier.follow(point.params[coords], step[coords], share)
+        point = following
+        least = max(_LEAST_EXCESS * start.objective, excess)
+        goal = max(_LAST_EXCESS * barrier.l1_term(point.params), least)
+        is_exact = decrement <= _EXACT_DECREMENT * barrier.excess
+        if barrier.excess <= goal:
+            if is_exact:
+                break
+        elif is_exact and share == 1:
             barrier.mu *= _EXACT_SHRINKS
-        elif is_exact or (share == 1 and decrement <= _DECREMENT * excess):
+        elif is_exact or (share == 1 and decrement <= _DECREMENT * barrier.excess):
             barrier.mu *= _SHRINKS
     params = point.params.copy()
-    params[np.abs(l1 * params) < _UNCLEAR * barrier.mu * (l1 > 0)] = 0.0
+    params[barrier.unclear(params)] = 0.0
     ends = (problem.evaluate(params), point, start)
     best = min(ends, key=lambda end: end.objective)
     return InteriorSolution(best, evaluations + 1, hessians)
 
 
+def _newton_step(problem, barrier, point, l2):
+    """Step to the minimiser of the smoothed objective, and its squared decrement."""
+    coords, x = barrier.coords, point.params[barrier.coords]
+    matrix, slope = problem.hessian(point.params), point.gradient.copy()
+    matrix.flat[:: len(matrix) + 1] += l2
+    matrix[coords, coords] += barrier.curvature(x)
+    slope[coords] += barrier.slope(x)
+    step = -ScaledCholesky(matrix).solve(slope)
+    return step, -float(slope @ step)
+
+
 def _line_search(problem, barrier, point, step, decrement):
-    """First of the points at the end of the step, halfway, ... that decreases enough."""
-    penalised = np.flatnonzero(problem.penalty.flat(problem.shape[1])[0])
-
-    def smoothed(point):
-        return point.objective + barrier.excess_over_l1(point.params[penalised])
-
-    start = smoothed(point)
+    """First of the points at the end, halfway, ... that decreases enough."""
+    start = barrier.smoothed(point)
+    # Differences below this are rounding: a whole step may end the search, no other.
     noise = 64 * _EPS * abs(start)
     for halving in range(_MAX_HALVINGS):
         share = 0.5**halving
         following = problem.evaluate(point.params + share * step)
         required = SUFFICIENT_DECREASE * share * decrement
-        if smoothed(following) <= start - required + noise:
+        if barrier.smoothed(following) <= start - required + noise:
             return following, halving + 1
+        noise = 0.0
     return None, _MAX_HALVINGS

@@ -17,15 +17,18 @@ from skcara.solvers._quadratic import SUFFICIENT_DECREASE, QuadraticModel, steps
 from skcara.solvers.newton._interior import minimize_interior
 
 _EPS = np.finfo(np.float64).eps
+# A step that is useful at all is so long before.
 _MAX_HALVINGS = 30
 # A step with a Hessian of its own squares the distance to the optimum, up to a factor
 # that is seldom larger than the inverse square of this one (a thousand).
 _NEWTON_SHARE = 0.03
-# Steps after which an L1 term is too hard for faces, where a factor of the model costs
-# more than a gradient. Of 20 to 150 columns in 5 to 30 classes most take 4 to 10 steps;
-# where it takes 12, another 20 to 80 would follow, a step through the interior costs
-# less than one of them, and two dozen are enough.
-_MAX_FACE_STEPS = 12
+# Factorisations of a model, as shares of one of all coordinates, after which an L1 term
+# is too hard for faces: two dozen steps through the interior take one each. Of 20 to
+# 150 columns in 5 to 30 classes most are solved with fewer; others take hundreds.
+_MAX_EFFORT = 16
+# What they may leave of the accuracy that was asked for. Where they left all of it,
+# most of these problems took another round, some of them twice the time.
+_INTERIOR_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -76,19 +79,22 @@ def minimize_reduced(problem, start, *, model=None, accuracy=1e-4, max_steps=50)
     newton_accuracy = max(accuracy, _NEWTON_SHARE * accuracy**0.5)
     point, previous, is_fresh = start, np.inf, False
     first: float | None = None
-    steps, evaluations, hessians = 0, 0, 0
+    steps, evaluations, hessians, effort = 0, 0, 0, 0.0
     for _ in range(max_steps):
-        if steps == _MAX_FACE_STEPS and problem.has_hard_signs:
-            inside = minimize_interior(problem, point)
-            point, model, steps = inside.point, None, steps + 1
+        if effort > _MAX_EFFORT and problem.has_hard_signs:
+            excess = _INTERIOR_SHARE * accuracy * first
+            inside = minimize_interior(problem, point, excess=excess)
+            point, model, effort = inside.point, None, -np.inf
             evaluations += inside.evaluations
             hessians += inside.hessians
         if model is None:
             model, is_fresh, previous = problem.model(point.params), True, np.inf
             hessians += 1
+        effort -= model.effort
         candidate = model.minimize(
             point.params, point.gradient, max_sweeps=problem.max_sweeps
         )
+        effort += model.effort
         predicted = -0.5 * model.decrease(point.params, point.gradient, candidate)
         first = predicted if first is None else first
         is_last = not predicted > (newton_accuracy if is_fresh else accuracy) * first
