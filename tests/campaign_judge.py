@@ -29,7 +29,8 @@ times the root mean square of the column, and the mean square of the predictions
 same share of that of their parts.
 
 A duality gap is a bound with all rounding included, so it is allowed nothing but the
-rounding of the judge.
+rounding of the judge. Next to a small penalty that may be all of the gap, so what is
+compared is the least gap that the true correlations may have.
 """
 
 from typing import NamedTuple
@@ -65,6 +66,8 @@ class Verdict(NamedTuple):
         Largest distance of the gradient to what is optimal.
     gap, gap_error : float or None
         Duality gap where there is one.
+    known_gap : float or None
+        What a bound of the gap must reach: the gap but for the rounding of the judge.
     is_exact_fit : bool
         Whether nothing but rounding is left of the residual, nor of the penalty.
     """
@@ -78,6 +81,7 @@ class Verdict(NamedTuple):
     optimality_error: float
     gap: float | None = None
     gap_error: float | None = None
+    known_gap: float | None = None
     is_exact_fit: bool = False
 
 
@@ -166,11 +170,14 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
         extended(coef),
         np.longdouble(intercept),
     )
-    prediction, error = rows.predict(coef, intercept)
-    residual = y - prediction
+    _, error = rows.predict(coef, intercept)
+    # In this order levels far from zero leave without a rounding.
+    residual = (y - intercept) - rows.X @ coef
     error = error + EPS * np.abs(y)
-    mean = rows.mean if fit_intercept else (lambda values: np.zeros_like(values[0]))
-    target = y - mean(y)
+    target = y
+    if fit_intercept:
+        target = y - y[0]
+        target = target - rows.mean(target)
     objective = rows.mean(residual**2) / 2 + penalty_of(coef, l1, l2)
     objective_error = alike_error(rows.n_rows) * (
         rows.mean(target**2) + objective
@@ -206,6 +213,7 @@ def judge_squared(rows, y, coef, intercept, *, l1, l2, positive, fit_intercept):
             rows, target, residual, noise, coef, l1, l2, positive, fit_intercept
         )
         exact["gap_error"] += objective_error
+        exact["known_gap"] -= 2 * JUDGE_UNIT * exact["gap_error"]
         variance = rows.mean(target**2)
         # A target that is constant up to rounding has no scale of its own.
         variance = max(variance, 8 * EPS * rows.mean(y**2), np.finfo(float).tiny)
@@ -266,38 +274,33 @@ def duality_gap(rows, target, residual, noise, coef, l1, l2, positive, fit_inter
     uncertain = noise * largest_size(rows, X)
     own_noise = noise * column_size(rows, rows.X)
     square, product = rows.mean(residual**2), rows.mean(residual * target)
-    bounds, least = [], []
-    if l2 > 0:
-        reach = correlation if positive else np.abs(correlation)
-        excess = np.maximum(reach - l1, 0)
-        bounds.append(
-            (
-                product - square / 2 - (excess**2).sum() / (2 * l2),
-                uncertain * excess.sum() / l2,
-            )
-        )
-        sure = np.maximum(excess - own_noise, 0)
-        least.append(product - square / 2 - (sure**2).sum() / (2 * l2))
-    if l1 > 0:
-        shrunk = correlation - l2 * coef
-        reach = shrunk if positive else np.abs(shrunk)
-        square = square + l2 * (coef**2).sum()
+    reach = correlation if positive else np.abs(correlation)
+    shrunk = correlation - l2 * coef
+    shrunk_reach = shrunk if positive else np.abs(shrunk)
+    shrunk_square = square + l2 * (coef**2).sum()
 
-        def shrunk_value(largest):
-            best = max(product / square, 0) if square > 0 else 1
+    def bounds(slack):
+        """Values of the dual, with first-order errors, for correlations so smaller."""
+        if l2 > 0:
+            excess = np.maximum(reach - slack - l1, 0)
+            value = product - square / 2 - (excess**2).sum() / (2 * l2)
+            yield value, uncertain * excess.sum() / l2
+        if l1 > 0:
+            largest = (shrunk_reach - slack).max()
+            best = max(product / shrunk_square, 0) if shrunk_square > 0 else 1
             shrink = min(best, l1 / largest) if largest > 0 else best
-            return shrink, shrink * product - shrink**2 * square / 2
+            slope = abs(product - shrink * shrunk_square)
+            yield (
+                shrink * product - shrink**2 * shrunk_square / 2,
+                shrink * slope * uncertain / max(largest, l1),
+            )
 
-        largest = reach.max()
-        shrink, value = shrunk_value(largest)
-        slope = abs(product - shrink * square)
-        bounds.append((value, shrink * slope * uncertain / max(largest, l1)))
-        least.append(shrunk_value((reach - own_noise).max())[1])
-    dual, dual_error = max(bounds)
+    dual, dual_error = max(bounds(0))
     return {
         "gap": primal - dual,
         "gap_error": dual_error,
-        "least_gap": primal - max(least),
+        "least_gap": primal - max(bounds(own_noise))[0],
+        "known_gap": primal - max(bounds(2 * JUDGE_UNIT * own_noise))[0],
     }
 
 

@@ -62,3 +62,11 @@ def assert_same_bits(left, right):
     """Results of :class:`Moments` agree in every bit."""
     for one, other in zip(left, right, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def make_numbers(block_info=None):
+    """Random numbers of a block."""
+    shape, place = (
+        block_info[None][name] for name in ("chunk-shape", "chunk-location")
+    )
+    return np.random.default_rng(place).standard_normal(shape)

@@ -5,15 +5,17 @@
 
 import copy
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from campaign import KINDS
-from campaign_fits import allowed_seconds, judge_fit
+from campaign_fits import allowed_seconds, judge_fit, verdicts
 from campaign_judge import IS_PRECISE, Rows, judge_measure
 from campaign_problems import Fit, affordable_method, size_of
 from campaign_references import SquaredFold, logistic_reference
 from campaign_searches import Search, Units, draw_search
+from numpy.testing import assert_allclose
 from problems import classification, regression
 from sklearn.exceptions import ConvergenceWarning
 
@@ -224,6 +226,52 @@ def test_the_judge_knows_how_far_the_coefficients_of_users_are_rounded():
         moved = np.abs(found - rows.X @ exact - middle)
         assert (moved <= error).all()
         assert moved.max() >= 1e-4 * error.max()
+
+
+def exact_gap(model, X, y):
+    """Duality gap of an elastic net in rational numbers."""
+    rational = np.vectorize(Fraction, otypes=[object])
+    X, y, coef = rational(X), rational(y), rational(model.coef_)
+    l1 = Fraction(model.alpha) * Fraction(model.l1_ratio)
+    l2 = Fraction(model.alpha) * (1 - Fraction(model.l1_ratio))
+    residual = y - X @ coef - Fraction(model.intercept_)
+    primal = (residual**2).mean() / 2 + l1 * abs(coef).sum() + l2 * (coef @ coef) / 2
+    residual, X = residual - residual.mean(), X - X.mean(axis=0)
+    correlation = residual @ X / len(y)
+    square, product = (residual**2).mean(), (residual * y).mean()
+    duals = []
+    if l2 > 0:
+        excess = np.maximum(abs(correlation) - l1, 0)
+        duals.append(product - square / 2 - excess @ excess / (2 * l2))
+    if l1 > 0:
+        square += l2 * (coef @ coef)
+        largest = abs(correlation - l2 * coef).max()
+        shrink = min(product / square, l1 / largest)
+        duals.append(shrink * product - shrink**2 * square / 2)
+    return primal - max(duals)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1e-9, 1e-15, 1e-24])
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5, 0.001])
+@pytest.mark.parametrize("outlier", [3.0, 1e15])
+@pytest.mark.parametrize("level", [0.0, 100.0, 2e5])
+def test_neither_judge_nor_fit_sees_more_of_a_gap_than_there_is(
+    alpha, l1_ratio, outlier, level
+):
+    """Next to levels far from zero, rounding of the judge was a gap of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(3.0, 1.0, (20, 2))
+    X[0, 0] = outlier
+    y = level + (1e-5 if level else 1.0) * rng.standard_normal(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = CaLasso(alpha, l1_ratio=l1_ratio, tol=1e-3).fit(X, y)
+    exact = exact_gap(model, X, y)
+    [(verdict, *_)] = verdicts(Fit(0, model, X, y, None, ()), model)
+    known = Fraction(*verdict.known_gap.as_integer_ratio())
+    assert known <= exact <= Fraction(model.dual_gap_)
+    if level == 0 and outlier == 3 and alpha == 0.1:
+        assert_allclose(float(known), float(exact), rtol=1e-6, atol=1e-15)
 
 
 @pytest.mark.parametrize("is_unique", [True, False])

@@ -67,7 +67,12 @@ class Evaluate:
     def stack_key(self):
         """What requests must share to be answered together."""
         coordinates = id(self.problem.coordinates)
-        return Evaluate, coordinates, self.group_rows, self.with_moments
+        return Evaluate, coordinates, self.group_rows, self.collects_moments
+
+    @property
+    def collects_moments(self) -> bool:
+        """Whether moments of the columns are asked for and not known yet."""
+        return self.with_moments and self.problem.column_moments is None
 
     @staticmethod
     def stacked(requests):
@@ -101,11 +106,6 @@ class _EvaluateTask(SumTask):
     @property
     def _coordinates(self):
         return self.requests[0].problem.coordinates
-
-    @property
-    def _wants_moments(self):
-        first = self.requests[0]
-        return first.with_moments and first.problem.column_moments is None
 
     @cached_property
     def _columns(self):
@@ -158,9 +158,9 @@ class _EvaluateTask(SumTask):
                 [np.add.reduceat(self._shares(chunk), edges)],
                 [chunk.start + edges],
             ]
-        if self._wants_moments:
+        first = self.requests[0]
+        if first.collects_moments:
             raw = rows if sparse.issparse(rows) else chunk.rows
-            first = self.requests[0]
             terms += _moment_terms(
                 raw,
                 chunk.weights,
@@ -180,7 +180,7 @@ class _EvaluateTask(SumTask):
         if first.group_rows is not None:
             groups, rest = rest[:4], rest[4:]
         moments = None
-        if self._wants_moments:
+        if first.collects_moments:
             column_sums, column_squares = rest
             moments = ColumnMoments.from_sums(
                 column_sums,

@@ -16,6 +16,7 @@ from io_tasks import (
     SlowMoments,
     assert_same_bits,
     load_part,
+    make_numbers,
     make_rows,
 )
 from sklearn.model_selection import KFold, ShuffleSplit
@@ -394,14 +395,6 @@ def test_only_rows_that_a_solver_wants_travel(client, monkeypatch):
     )
     CaLasso(alpha=0.1).fit(X, X[:, 0])
     assert sum(n_bytes) < 0.3 * X.nbytes
-
-
-def make_numbers(block_info=None):
-    """Random numbers of a block."""
-    shape, place = (
-        block_info[None][name] for name in ("chunk-shape", "chunk-location")
-    )
-    return np.random.default_rng(place).standard_normal(shape)
 
 
 def test_a_source_keeps_persisted_partitions(client):

@@ -351,6 +351,23 @@ def test_stacked_evaluations_are_single_ones(loss, layout, group_rows):
         assert_array_equal(answer.evaluation.params, request.params)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_problems_that_know_their_moments_are_evaluated_beside_others(order):
+    """Of several targets one may need a pass at zero before it knows them."""
+    case = make_problem("squared", "sparse")
+    params = np.random.default_rng(2).standard_normal(case.zeros.shape)
+    unaware = Evaluate(case.problem, params, with_moments=True)
+    alone = case.ask(unaware)
+    aware = replace(unaware, problem=alone.problem)
+    requests = [unaware, aware, replace(aware, with_moments=False)]
+    expected = [alone, alone, alone.evaluation]
+    source = CountingSource(case.source)
+    answers = answer_all(source, [requests[one] for one in order])
+    assert source.reads == [2], "those that collect moments, and the others"
+    for number, answer in zip(order, answers, strict=True):
+        assert_same(answer, expected[number], rtol=1e-10, atol=1e-13)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_groups_know_their_masses_and_gradients(layout):
     case = make_problem("logistic", layout)
