@@ -384,9 +384,12 @@ def steps_left(predicted, previous, goal):
     """Number of steps until the predicted decrease falls to ``goal``.
 
     Extrapolated from the predicted decreases of the current and the previous step; a
-    previous one of ``inf`` means that nothing is known yet, and 0 that it failed.
+    previous one of ``inf`` means that nothing is known yet, and 0 that it failed. A
+    contraction never reaches a goal of zero, that of a loss without anything left.
     """
     if previous == np.inf or predicted <= goal:
         return 0.0
     rate = predicted / previous if previous > 0 else 1.0
-    return np.log(predicted / goal) / -np.log(rate) if rate < 1 else np.inf
+    if rate >= 1 or goal <= 0:
+        return np.inf
+    return np.log(predicted / goal) / -np.log(rate)

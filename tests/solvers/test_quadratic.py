@@ -259,6 +259,8 @@ def test_steps_left_extrapolates_the_contraction():
     assert steps_left(1.0, np.inf, 1e-6) == 0.0
     assert steps_left(1.0, 0.5, 1e-6) == np.inf
     assert steps_left(1.0, 0.0, 1e-6) == np.inf
+    assert steps_left(0.5, 1.0, 0.0) == np.inf
+    assert steps_left(0.0, 1.0, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("largest", [1.0, 3.0, 1e30])
